@@ -54,12 +54,7 @@ export function bufferBinding(argument, value, device) {
       `has ${size} bytes at offset ${offset} of a buffer of ${buffer.size} bytes, expected a multiple of 4 bytes within the buffer`,
     );
   }
-  checkDeclared(argument, size);
-  if (size < argument.least)
-    throw new ConversionError(
-      `has ${size} bytes, but the shader's variable needs at least ${argument.least}`,
-    );
-  checkSize(size, device);
+  checkBytes(argument, size, device);
   return { buffer, offset, size };
 }
 
@@ -212,47 +207,40 @@ export function hostArray(argument, value, bound, device) {
     const each = struct ? elementsOf(argument) : `${type} of ${unit} bytes`;
     throw new ConversionError(`has ${bytes.length} bytes, which is not a whole number of ${each}`);
   }
-  checkDeclared(argument, bytes.length);
-  if (bytes.length && bytes.length < argument.least) {
-    throw new ConversionError(
-      `has ${bytes.length} bytes, but the shader's variable needs at least ${argument.least}`,
-    );
-  }
   if (bound)
     throw new ConversionError(
       "is in the host's memory, and bind takes device buffers: pass a GPUBuffer",
     );
-  checkSize(bytes.length, device);
+  checkBytes(argument, bytes.length, device);
   return { args: [argument], bytes, written };
 }
 
 /**
+ * Check the number of an array's bytes.
  * @param {Argument} argument
  * @param {number} given
+ * @param {GPUDevice} device
  */
-function checkDeclared({ size }, given) {
+function checkBytes({ size, least }, given, { limits }) {
   if (given < size)
     throw new ConversionError(
       `has ${given} bytes, and the kernel declares ${size}; pass an array of ${size} bytes or more`,
     );
+  if (given && given < least)
+    throw new ConversionError(
+      `has ${given} bytes, but the shader's variable needs at least ${least}`,
+    );
+  for (const name of /** @type {const} */ (["maxStorageBufferBindingSize", "maxBufferSize"])) {
+    if (given > limits[name])
+      throw new ConversionError(
+        `has ${given} bytes, but the limit of this device is ${limits[name]} (${name})`,
+      );
+  }
 }
 
 /** @param {Argument} argument */
 function elementsOf({ type, struct, unit }) {
   return struct ? `structs of ${unit} bytes` : type;
-}
-
-/**
- * @param {number} size
- * @param {GPUDevice} device
- */
-function checkSize(size, { limits }) {
-  for (const name of /** @type {const} */ (["maxStorageBufferBindingSize", "maxBufferSize"])) {
-    if (size > limits[name])
-      throw new ConversionError(
-        `has ${size} bytes, but the limit of this device is ${limits[name]} (${name})`,
-      );
-  }
 }
 
 /**

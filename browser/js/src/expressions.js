@@ -14,42 +14,16 @@ function floored(one, other) {
 
 /** The operators, as in Python, with their strength in a text. `min` and `max` take up to `MAX_OPERANDS`, the others two. */
 const OPERATORS = /** @type {Map<string, [(...values: bigint[]) => bigint, number]>} */ (
-  /** @type {unknown} */ (
-    new Map([
-      ["+", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one + other, 1]],
-      ["-", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one - other, 1]],
-      ["*", [(/** @type {bigint} */ one, /** @type {bigint} */ other) => one * other, 2]],
-      ["//", [floored, 2]],
-      [
-        "%",
-        [
-          (/** @type {bigint} */ one, /** @type {bigint} */ other) =>
-            one - other * floored(one, other),
-          2,
-        ],
-      ],
-      [
-        "min",
-        [
-          (/** @type {bigint[]} */ ...all) =>
-            all.reduce((one, other) => (other < one ? other : one)),
-          0,
-        ],
-      ],
-      [
-        "max",
-        [
-          (/** @type {bigint[]} */ ...all) =>
-            all.reduce((one, other) => (other > one ? other : one)),
-          0,
-        ],
-      ],
-      [
-        "ceildiv",
-        [(/** @type {bigint} */ one, /** @type {bigint} */ other) => -floored(-one, other), 0],
-      ],
-    ])
-  )
+  new Map([
+    ["+", [(one, other) => one + other, 1]],
+    ["-", [(one, other) => one - other, 1]],
+    ["*", [(one, other) => one * other, 2]],
+    ["//", [floored, 2]],
+    ["%", [(one, other) => one - other * floored(one, other), 2]],
+    ["min", [(...all) => all.reduce((one, other) => (other < one ? other : one)), 0]],
+    ["max", [(...all) => all.reduce((one, other) => (other > one ? other : one)), 0]],
+    ["ceildiv", [(one, other) => -floored(-one, other), 0]],
+  ])
 );
 /** @type {Readonly<Record<string, (one: bigint, other: bigint) => boolean>>} */
 export const COMPARISONS = {

@@ -150,7 +150,7 @@ function readParam(value, refuse) {
   const { format = "", sample = "", pack = [], ...extra } = others;
   const subject = `the parameter ${show(name)}`;
   const inner = listOf(members, `the members of ${subject} are`, refuse);
-  if (known !== null) readDefault(known, subject, refuse);
+  const [word, count] = known === null ? ["", 0] : readDefault(known, subject, refuse);
   const packed = listOf(pack, `the values of ${subject} are`, refuse);
   if (typeof name !== "string")
     throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
@@ -204,14 +204,9 @@ function readParam(value, refuse) {
       );
     checkMembers(result.members, Number(lanes), subject, refuse);
   }
-  const [defaultKey, count] = isMap(known) ? (Object.entries(known)[0] ?? ["", null]) : ["", null];
-  if (defaultKey && kind !== (defaultKey === "value" ? "scalar" : "local")) {
-    const text =
-      defaultKey === "value"
-        ? count
-        : defaultKey === "bytes"
-          ? `Local(${count})`
-          : `Local(per_thread=${count})`;
+  if (word && kind !== (word === "value" ? "scalar" : "local")) {
+    const size = word === "bytes" ? count : `per_thread=${count}`;
+    const text = word === "value" ? count : `Local(${size})`;
     const expected =
       "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
     throw refuse(
@@ -272,21 +267,16 @@ function readSharedMemory(value, refuse) {
 }
 
 /**
+ * Return the key of a default and its number.
  * @param {Value} value
  * @param {string} subject
  * @param {Refuse} refuse
  */
 function readDefault(value, subject, refuse) {
-  const [key, ...others] = isMap(value) ? Object.keys(value) : [];
-  const count = isMap(value) ? value[key ?? ""] : 0;
+  const [[key, count] = ["", 0], ...others] = isMap(value) ? Object.entries(value) : [];
+  const isKnown = key === "value" || key === "bytes" || key === "per_thread";
   const least = key === "value" ? 0 : 1;
-  if (
-    (key === "value" || key === "bytes" || key === "per_thread") &&
-    !others.length &&
-    isCount(count) &&
-    Number(count) >= least
-  )
-    return;
+  if (isKnown && !others.length && isCount(count) && Number(count) >= least) return [key, count];
   throw refuse(
     `${subject} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of ` +
       `at least 0, got ${show(value)}`,

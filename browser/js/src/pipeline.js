@@ -280,14 +280,8 @@ function layoutOf({ kind, written, image }, filters) {
   const { type, format, sample, access } = image;
   const viewDimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
   if (!format) {
-    const sampleType =
-      sample === "float"
-        ? filters
-          ? "float"
-          : "unfilterable-float"
-        : sample === "int"
-          ? "sint"
-          : "uint";
+    const float = filters ? "float" : "unfilterable-float";
+    const sampleType = sample === "float" ? float : sample === "int" ? "sint" : "uint";
     return { texture: { sampleType, viewDimension } };
   }
   const mode = access === "rw" ? "read-write" : access === "r" ? "read-only" : "write-only";

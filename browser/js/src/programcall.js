@@ -98,14 +98,13 @@ export function readLength(name, length, error) {
  */
 function arrange(program, args, error) {
   const names = program.parameters.map(({ name }) => name);
-  const [outputs, states] = [program.arrays("output"), program.arrays("state")].map((arrays) =>
-    arrays.map(({ name }) => name),
-  );
+  const outputs = program.arrays("output").map(({ name }) => name);
+  const states = program.arrays("state").map(({ name }) => name);
   const last = args.at(-1);
   const isBinding = isRecord(last) && typeof last.buffer === "object" && !names.includes("buffer");
   const named = isRecord(last) && !isBinding ? { ...last } : {};
   const byPosition = isRecord(last) && !isBinding ? args.slice(0, -1) : args;
-  if (states?.length) {
+  if (states.length) {
     Object.assign(named, stateOf(states, named, error));
     delete named.state;
   }
@@ -118,11 +117,11 @@ function arrange(program, args, error) {
   for (const [name, value] of Object.entries(named)) {
     if (values.has(name))
       throw error(`the argument ${repr(name)} is given by position and by name`, name);
-    if (![...names, ...(outputs ?? []), ...(states ?? []), ...program.lengthNames].includes(name)) {
+    if (![...names, ...outputs, ...states, ...program.lengthNames].includes(name)) {
       const why =
         "the steps of a program have their own, which follow from the shapes and the scalars of the call";
       if (LAUNCH.includes(name)) throw error(`it takes no ${name}: ${why}`, name);
-      const known = [...names, ...(outputs ?? [])];
+      const known = [...names, ...outputs];
       throw error(
         `it has no argument ${repr(name)}; it has ${listNames(known)}${didYouMean(name, known)}`,
         name,

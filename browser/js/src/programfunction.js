@@ -747,12 +747,7 @@ class Runner {
       const given = params.map((param) =>
         this.#argument(step, number, param, read, shapes, resources),
       );
-      const { grid, threads, block } = this.#dims(step, number, values);
-      const options = /** @type {any} */ ({
-        ...(grid && { grid }),
-        ...(threads && { threads }),
-        ...(block && { block }),
-      });
+      const options = /** @type {any} */ (this.#dims(step, number, values));
       result.push(
         restated(
           () => bindStep(f, given, options, plan.owned),

@@ -46,14 +46,8 @@ export function readShape(plan, args, options, fixed, most, variant) {
   };
   const config = read();
   if (config.grid.includes(0)) return { values, shape: null };
-  const threads =
-    byValues || options?.threads === undefined
-      ? null
-      : readTriple(plan, "threads", options.threads, 0);
-  return {
-    values,
-    shape: { grid: config.grid, launched: launchedGrid(plan, config, threads, most) },
-  };
+  const launched = launchedGrid(plan, config, options?.threads, most);
+  return { values, shape: { grid: config.grid, launched } };
 }
 
 /**
@@ -189,7 +183,7 @@ function readBlock(plan, given, fixed) {
  * Return the grid that is launched, within the device's limit.
  * @param {Plan} plan
  * @param {LaunchConfig} config
- * @param {Triple | null} threads The number of threads that was asked for.
+ * @param {Dims | undefined} threads The number of threads that was asked for.
  * @param {number} most
  */
 function launchedGrid(plan, { grid, block }, threads, most) {
@@ -197,8 +191,8 @@ function launchedGrid(plan, { grid, block }, threads, most) {
   const axis = launched.findIndex((part) => part > most);
   if (axis < 0) return launched;
   const needed =
-    threads && block
-      ? `. threads=${shorten(threads)} in blocks of ${shorten(block)} needs grid=${shorten(grid)}`
+    threads !== undefined && block
+      ? `. threads=${shorten(readTriple(plan, "threads", threads, 0))} in blocks of ${shorten(block)} needs grid=${shorten(grid)}`
       : "";
   throw launchError(
     plan,
