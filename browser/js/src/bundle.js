@@ -1,5 +1,6 @@
 // A `.devmod` file: its tree of modules. Opening one reads the head of its index, and the index if it is one page. A module's bytes are read at their first use.
 
+import { sameItems } from "./bytes.js";
 import { chosenDevice, firstThatRuns } from "./device.js";
 import {
   ArgumentError,
@@ -13,7 +14,7 @@ import {
   quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
-import { sameItems, sha256 } from "./head.js";
+import { sha256 } from "./head.js";
 import { kept } from "./kept.js";
 import { Index } from "./pages.js";
 import { unmetNeeds } from "./pipeline.js";

@@ -1,5 +1,6 @@
 // The parts of the index of a `.devmod` file: its head and its pages. docs/formats.md has the layout.
 
+import { joined, sameItems } from "./bytes.js";
 import { FormatError } from "./errors.js";
 import { isMap, Reader } from "./msgpack.js";
 import { checkRepeats } from "./repeats.js";
@@ -61,12 +62,6 @@ const ROLES = { modules: "module", sources: "sources", parts: "part" };
  */
 
 /**
- * An array or a typed array.
- * @template T
- * @typedef {ArrayLike<T> & { every(test: (value: T, at: number) => boolean): boolean }} Items
- */
-
-/**
  * Return the SHA-256 of bytes.
  * @param {Uint8Array} data
  */
@@ -79,16 +74,6 @@ export async function sha256(data) {
   return new Uint8Array(
     await crypto.subtle.digest("SHA-256", /** @type {Uint8Array<ArrayBuffer>} */ (data)),
   );
-}
-
-/**
- * Return whether two arrays have equal items: bytes of a digest, or names.
- * @template T
- * @param {Items<T>} one
- * @param {Items<T>} other
- */
-export function sameItems(one, other) {
-  return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 
 /**
@@ -215,12 +200,8 @@ function readPages(reader, at) {
     if (items === 6 && name) {
       /** @type {Uint8Array} */
       const before = name;
-      /** @type {Uint8Array} */
       const kept = before.subarray(0, reader.readInt(0, before.length));
-      const rest = reader.readBin();
-      name = new Uint8Array(kept.length + rest.length);
-      name.set(kept);
-      name.set(rest, kept.length);
+      name = joined([kept, reader.readBin()]);
       if (pages.length ? compareBytes(name, before) <= 0 : name.length) {
         throw reader.error(
           "its first name is not behind that of the page before, or is not empty for the first page",

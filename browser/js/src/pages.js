@@ -1,5 +1,6 @@
 // The index of an open `.devmod` file. Its head names its pages, which are read when they are needed.
 
+import { sameItems } from "./bytes.js";
 import { FormatError } from "./errors.js";
 import { kept } from "./kept.js";
 import {
@@ -9,7 +10,6 @@ import {
   readHead,
   readHeadFields,
   readPage,
-  sameItems,
   sha256,
 } from "./head.js";
 

@@ -1,10 +1,10 @@
 // A program: its arrays, scalars and samplers, its steps, and their bytes in a file. The declarations are the interface, the steps the code.
 
+import { sameItems } from "./bytes.js";
 import { parseDtype } from "./dtypes.js";
 import { FormatError, quoteName, repr, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { IMAGE_FORMATS } from "./formats.js";
-import { sameItems } from "./head.js";
 import { Reader } from "./msgpack.js";
 
 /** @import { Expression } from "./expressions.js" */
@@ -315,29 +315,28 @@ function readCode(reader) {
     keys.add(key);
     if (key === "requires")
       requires = reader.readList(() => readComparison(reader), MAX_STEPS, "comparisons");
-    else if (key === "steps") {
-      steps = reader.readList(
-        (number) => {
-          reader.field = `step ${number + 1}`;
-          return readStep(reader);
-        },
-        MAX_STEPS,
-        "steps",
-      );
-    } else if (key === "repeats") {
-      repeats = reader.readList(
-        (number) => {
-          reader.field = `repeat ${number + 1}`;
-          return readRepeat(reader);
-        },
-        MAX_STEPS,
-        "repeats",
-      );
-    } else reader.readValue();
+    else if (key === "steps") steps = readNumbered(reader, "step", readStep);
+    else if (key === "repeats") repeats = readNumbered(reader, "repeat", readRepeat);
+    else reader.readValue();
   }
   reader.finish();
   checkRepeats(reader, repeats, steps.length);
   return [requires, steps, repeats];
+}
+
+/**
+ * Read a list whose items have their number in messages.
+ * @template T
+ * @param {Reader} reader
+ * @param {string} noun
+ * @param {(reader: Reader) => T} read
+ */
+function readNumbered(reader, noun, read) {
+  const readItem = (/** @type {number} */ number) => {
+    reader.field = `${noun} ${number + 1}`;
+    return read(reader);
+  };
+  return reader.readList(readItem, MAX_STEPS, `${noun}s`);
 }
 
 /**

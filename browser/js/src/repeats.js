@@ -1,5 +1,6 @@
 // Equal shaders of a module. A file has each of them once, and its index has the positions at which the module's bytes repeat it.
 
+import { joined } from "./bytes.js";
 import { FormatError } from "./errors.js";
 
 /** @import { Reader } from "./msgpack.js" */
@@ -73,17 +74,13 @@ export function expand(data, repeats) {
     positions.map((position) => ({ position, start, size })),
   );
   inserted.sort((one, other) => one.position - other.position);
-  const result = new Uint8Array(data.length + repeatedSize(repeats));
-  let [from, to] = [0, 0];
+  const pieces = [];
+  let from = 0;
   for (const { position, start, size } of inserted) {
-    result.set(data.subarray(from, position), to);
-    to += position - from;
+    pieces.push(data.subarray(from, position), data.subarray(start, start + size));
     from = position;
-    result.set(data.subarray(start, start + size), to);
-    to += size;
   }
-  result.set(data.subarray(from), to);
-  return result;
+  return joined([...pieces, data.subarray(from)]);
 }
 
 /**

@@ -1,5 +1,6 @@
 // The sources of a bundle's bytes: memory, a File, or a server, from which only the needed parts are fetched.
 
+import { joined } from "./bytes.js";
 import { ChangedError, FetchError, FormatError, repr, describeError, quoteName } from "./errors.js";
 
 /**
@@ -237,10 +238,7 @@ class RangeSource {
     // Bytes that are already here are not requested again, for an index that is a little longer than the first part.
     const rest = await this.#fetch(offset + there.length, length - there.length);
     if (!there.length) return rest;
-    const result = new Uint8Array(there.length + rest.length);
-    result.set(there);
-    result.set(rest, there.length);
-    return result;
+    return joined([there, rest]);
   }
 
   /**

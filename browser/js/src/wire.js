@@ -1,5 +1,6 @@
 // A module's bytes: a sequence of msgpack objects, one for each field of its kind. docs/formats.md has the layout.
 
+import { joined } from "./bytes.js";
 import { dtypeName } from "./dtypes.js";
 import { FormatError, listNames, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
@@ -285,13 +286,7 @@ export function joinParts(data, constants, parts) {
     before = end;
   }
   pieces.push(data.subarray(before));
-  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
+  return joined(pieces);
 }
 
 /** @param {number} size */
