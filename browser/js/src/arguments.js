@@ -349,7 +349,7 @@ export function packBlocks(plan, scalars, contents, shape) {
     if (!argument.spot) result[argument.block]?.data.set(data, argument.offset);
   const last = result.at(-1);
   // TVM's shaders return if their block number is greater than this, so it is the number of the last block.
-  if (plan.packed >= 0 && last)
+  if (plan.packed !== null && last)
     new DataView(last.data.buffer).setUint32(plan.packed, shape.grid[0] - 1, true);
   return result;
 }

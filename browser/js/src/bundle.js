@@ -381,9 +381,13 @@ export class Module {
 
   /** Throw a FormatError if only a newer devmod-webgpu can use its bytes. */
   checkFeatures() {
-    if (!this.features.length) return;
+    if (this.features.length) throw this.#newer(this.#subject, "needs", this.features);
+  }
+
+  /** The module with its functions, for messages. */
+  get #subject() {
     const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
-    throw this.#newer(`the ${this.kind} module${names}`, "needs", this.features);
+    return `the ${this.kind} module${names}`;
   }
 
   /**
@@ -405,10 +409,7 @@ export class Module {
         kind: this.kind,
       });
     this.checkFeatures();
-    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
-    return kept(this.#kept, "bytes", () =>
-      this.#read(this.#entry, `the ${this.kind} module${names}`, DAMAGED),
-    );
+    return kept(this.#kept, "bytes", () => this.#read(this.#entry, this.#subject, DAMAGED));
   }
 
   /**

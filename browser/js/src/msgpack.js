@@ -122,8 +122,7 @@ export class Reader {
 
   /** Whether the next object is a binary. */
   isAtBin() {
-    const mark = this.data[this.at] ?? 0;
-    return mark >= 0xc4 && mark <= 0xc6;
+    return (this.data[this.at] ?? 0) in BINARY.sizes;
   }
 
   /** Read the head of a binary, and return the number of its bytes, which follow. */

@@ -112,7 +112,7 @@ function checkMissing(plan, missing, given) {
   const byName = missing.every(
     ({ name }) => name && plan.args.filter((each) => each.name === name).length === 1,
   );
-  if (!byName && !plan.known) throw callError(plan, wrongCount(plan, given.length));
+  if (!byName && plan.packed !== null) throw callError(plan, wrongCount(plan, given.length));
   const listed = byName
     ? listNames(missing.map(({ name }) => name))
     : missing.map(label).join(", ");

@@ -54,13 +54,11 @@ const MAX_BLOCK = 65536;
  * @typedef {object} Plan
  * @property {string} name
  * @property {string} description The function in a message.
- * @property {boolean} known Whether the function has an interface.
  * @property {Argument[]} args
  * @property {{ spot: Spot, size: number }[]} blocks
  * @property {() => ReadonlyMap<string, BlockRecord>} records By the name in a call. They are found at the first use.
  * @property {{ tag: string, triple: number, axis: number }[]} launch
- * @property {boolean} folds Whether a large x of the grid is folded into z for TVM's shaders.
- * @property {number} packed The offset of TVM's packGridDimX in the last block; -1 for other shaders.
+ * @property {number | null} packed The offset of TVM's packGridDimX in the last block; null for a function with an interface.
  */
 
 /**
@@ -77,7 +75,7 @@ export function makePlan(name, info, text) {
       kind: "webgpu",
       function: name,
     });
-  const { args, blocks, folds, packed } = info.interface
+  const { args, blocks, packed } = info.interface
     ? byInterface(description, info)
     : byOrder(description, info, text);
   /** @type {Map<string, BlockRecord> | undefined} */
@@ -86,12 +84,10 @@ export function makePlan(name, info, text) {
   return {
     name,
     description,
-    known: info.interface !== null,
     args,
     blocks,
     records,
     launch: valueTags(info.launchParamTags),
-    folds,
     packed,
   };
 }
@@ -99,7 +95,7 @@ export function makePlan(name, info, text) {
 /**
  * @param {string} description
  * @param {FunctionInfo} info
- * @returns {Pick<Plan, "args" | "blocks" | "folds" | "packed">}
+ * @returns {Pick<Plan, "args" | "blocks" | "packed">}
  */
 function byInterface(description, info) {
   const { params, blocks } = /** @type {NonNullable<FunctionInfo["interface"]>} */ (info.interface);
@@ -157,7 +153,7 @@ function byInterface(description, info) {
     buffers += 1;
     return result;
   });
-  return { args, blocks: places, folds: false, packed: -1 };
+  return { args, blocks: places, packed: null };
 }
 
 /**
@@ -213,7 +209,7 @@ function memberOf({ name, align, members }, { type, offset }) {
  * @param {string} description
  * @param {FunctionInfo} info
  * @param {string} text
- * @returns {Pick<Plan, "args" | "blocks" | "folds" | "packed">}
+ * @returns {Pick<Plan, "args" | "blocks" | "packed">}
  */
 function byOrder(description, info, text) {
   const access = writeAccess(info);
@@ -247,7 +243,7 @@ function byOrder(description, info, text) {
     return result;
   });
   const blocks = [{ spot: { group: 0, binding: buffers }, size: 4 * (scalars + 1) }];
-  return { args, blocks, folds: true, packed: 4 * scalars };
+  return { args, blocks, packed: 4 * scalars };
 }
 
 /**

@@ -26,18 +26,6 @@ export class BlockBytes {
   }
 }
 
-/** The type of a member cannot represent a value. */
-class MemberError extends Error {
-  /**
-   * @param {string} path
-   * @param {string} message
-   */
-  constructor(path, message) {
-    super(message);
-    this.path = path;
-  }
-}
-
 /**
  * Return the converter of an argument with these members; null if WGSL does not support the type of a member.
  * @param {string} name The argument's name, with which the members' names in errors begin.
@@ -57,12 +45,10 @@ export function recordPacker(name, members, size) {
       const result = new Uint8Array(size);
       restated(
         () => whole(result, 0, value, name),
-        MemberError,
+        ConversionError,
         (reason, { path }) => {
-          return Object.assign(
-            new ConversionError(`${path === name ? "" : `member ${quoteName(path)}: `}${reason}`),
-            { path },
-          );
+          const member = path && path !== name ? `member ${quoteName(path)}: ` : "";
+          return new ConversionError(member + reason, path);
         },
       );
       return result;
@@ -74,11 +60,13 @@ export function recordPacker(name, members, size) {
  * @param {Uint8Array} bytes
  * @param {unknown} value
  * @param {number} size
+ * @param {string} [path]
  */
-function bytesOf(bytes, value, size) {
+function bytesOf(bytes, value, size, path) {
   if (bytes.length !== size)
     throw new ConversionError(
       `${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`,
+      path,
     );
   return bytes.slice();
 }
@@ -120,7 +108,7 @@ function numberOf(type, size) {
       const bytes = restated(
         () => pack(value),
         ConversionError,
-        (reason) => new MemberError(path, reason),
+        (reason) => new ConversionError(reason, path),
       );
       for (let number = 0; number < size; number++)
         into[at + number] = /** @type {number} */ (bytes[number * step]);
@@ -140,11 +128,14 @@ function arrayOf(write, count, stride, inner) {
   return (into, at, value, path) => {
     const typed = ArrayBuffer.isView(value) && "length" in value;
     if (!typed && !Array.isArray(value))
-      throw new MemberError(path, `${describeValue(value)} is not a sequence of ${count} elements`);
+      throw new ConversionError(
+        `${describeValue(value)} is not a sequence of ${count} elements`,
+        path,
+      );
     const items = /** @type {unknown[]} */ (/** @type {unknown} */ (value));
     const flat = typed && inner.length > 0 && items.length === count * each;
     if (!flat && items.length !== count)
-      throw new MemberError(path, `expected ${count} elements, got ${items.length}`);
+      throw new ConversionError(`expected ${count} elements, got ${items.length}`, path);
     for (let number = 0; number < count; number++) {
       const item = flat
         ? /** @type {Float32Array} */ (value).subarray(number * each, (number + 1) * each)
@@ -166,14 +157,7 @@ function structOf(members, size) {
   return (into, at, value, path) => {
     const bytes = viewOf(value);
     if (bytes) {
-      into.set(
-        restated(
-          () => bytesOf(bytes, value, size),
-          ConversionError,
-          (reason) => new MemberError(path, reason),
-        ),
-        at,
-      );
+      into.set(bytesOf(bytes, value, size, path), at);
       return;
     }
     const values = valuesOf(value, names, size, path);
@@ -195,33 +179,33 @@ function valuesOf(value, names, size, path) {
   const expected = listNames(names);
   if (Array.isArray(value)) {
     if (value.length !== names.length)
-      throw new MemberError(
-        path,
+      throw new ConversionError(
         `expected ${names.length} values (${expected}), got ${value.length}`,
+        path,
       );
     return value;
   }
   if (!isRecord(value)) {
-    throw new MemberError(
-      path,
+    throw new ConversionError(
       `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`,
+      path,
     );
   }
   if (names.includes(""))
-    throw new MemberError(
-      path,
+    throw new ConversionError(
       "the struct has members without names; pass an array of its values, or bytes",
+      path,
     );
   for (const name of Object.keys(value)) {
     if (!names.includes(name))
-      throw new MemberError(
-        join(path, name),
+      throw new ConversionError(
         `unknown; expected ${expected}${didYouMean(name, names)}`,
+        join(path, name),
       );
   }
   for (const name of names)
     if (!Object.hasOwn(value, name))
-      throw new MemberError(join(path, name), `missing; expected ${expected}`);
+      throw new ConversionError(`missing; expected ${expected}`, join(path, name));
   return names.map((name) => value[name]);
 }
 

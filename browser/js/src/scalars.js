@@ -5,8 +5,14 @@ import { quoteName, restated } from "./errors.js";
 
 /** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
 export class ConversionError extends Error {
-  /** Where in a struct the reason is, as in `p.parts[1].n`; "" for other values. */
-  path = "";
+  /**
+   * @param {string} message
+   * @param {string} [path] Where in a struct the reason is, as in `p.parts[1].n`.
+   */
+  constructor(message, path = "") {
+    super(message);
+    this.path = path;
+  }
 }
 
 /**

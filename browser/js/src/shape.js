@@ -187,7 +187,7 @@ function readBlock(plan, given, fixed) {
  * @param {number} most
  */
 function launchedGrid(plan, { grid, block }, threads, most) {
-  const launched = plan.folds ? foldGrid(plan, grid, most) : grid;
+  const launched = plan.packed === null ? grid : foldGrid(plan, grid, most);
   const axis = launched.findIndex((part) => part > most);
   if (axis < 0) return launched;
   const needed =
