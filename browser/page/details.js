@@ -4,13 +4,13 @@ import { defaultDevice } from "./devmod-webgpu/index.js";
 import { expressionText } from "./devmod-webgpu/expressions.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { isValue } from "./devmod-webgpu/members.js";
-import { brief, el, size, visible } from "./dom.js";
+import { brief, button, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
 import { programForm } from "./programform.js";
 import { sourceBlock } from "./highlight.js";
 
 /** Larger modules are read after a click on a button, not when they are selected. */
-const READ_AT_ONCE = 4_000_000;
+export const READ_AT_ONCE = 4_000_000;
 const MOST = 300;
 const MOST_ARGUMENTS = 60;
 /** The kinds with a known distribution. Other names from a file must not appear in a command. */
@@ -82,14 +82,10 @@ export async function showDetails(place, module, current, variantOf, select) {
   if (module.offset === null) return;
   rest.append(functionList(module.functionNames.map((name) => [name, null])));
   if (module.storedSize > READ_AT_ONCE) {
-    const button = el(
-      "button",
-      { class: "plain", type: "button" },
-      `Read its ${size(module.storedSize)} to show signatures and source`,
-    );
-    const prompt = el("p", {}, button);
+    const prompt = el("p", {});
     rest.append(prompt);
-    await new Promise((resolve) => button.addEventListener("click", resolve, { once: true }));
+    const offer = `Read its ${size(module.storedSize)} to show signatures and source`;
+    await new Promise((resolve) => prompt.append(button(offer, resolve)));
     prompt.replaceChildren("Reading…");
     title.focus(); // the focused button is gone
   }
@@ -174,11 +170,7 @@ function elsewhere(module, variant, select) {
     "p",
     { class: "quiet where" },
     `${why} `,
-    el(
-      "button",
-      { class: "link", type: "button", onclick: () => select(variant) },
-      "Show its webgpu variant",
-    ),
+    button("Show its webgpu variant", () => select(variant), "link"),
   );
 }
 
@@ -327,8 +319,7 @@ function constantList(constants) {
 }
 
 function sourcePart(text, format) {
-  const copy = el("button", { class: "plain", type: "button" }, "Copy");
-  copy.addEventListener("click", async () => {
+  const copy = button("Copy", async () => {
     await navigator.clipboard.writeText(text).then(
       () => (copy.textContent = "Copied"),
       () => (copy.textContent = "Copying failed"),

@@ -17,6 +17,11 @@ export function el(name, properties = {}, ...children) {
   return element;
 }
 
+/** Return a button that is no part of a form. */
+export function button(text, onclick, look = "plain") {
+  return el("button", { class: look, type: "button", onclick }, text);
+}
+
 /** Append the children one by one. A source may have more parts than a call may have arguments. */
 function fill(element, children) {
   for (const child of children) {

@@ -95,16 +95,13 @@ export function argumentGroup(name, description, fields) {
     " ",
     el("span", { class: "quiet" }, description),
   );
-  return el(
-    "fieldset",
-    { class: "array" },
-    legend,
-    el(
-      "div",
-      { class: "fields" },
-      fields.map(({ element }) => element),
-    ),
-  );
+  return el("fieldset", { class: "array" }, legend, fieldList(fields));
+}
+
+/** Return the element that has those of fields, or of parts. */
+export function fieldList(fields, look = "fields") {
+  const elements = fields.map(({ element }) => element);
+  return el("div", { class: look }, elements);
 }
 
 /** Return the words of a text such as 64 × 64, which may have ×, x, * or a comma between them. */
@@ -263,17 +260,15 @@ function group(legend, members) {
   const parts = members.map((member, at) =>
     memberField(member.name || `member ${at + 1}`, member, member.shape),
   );
-  const element = el(
-    "fieldset",
-    { class: "struct" },
-    el("legend", {}, legend),
-    el(
-      "div",
-      { class: "fields" },
-      parts.map((part) => part.element),
-    ),
+  return together(
+    parts,
+    el("fieldset", { class: "struct" }, el("legend", {}, legend), fieldList(parts)),
   );
-  const read = () => parts.map((part) => part.read()); // in order, because members may have no names
+}
+
+/** Return several parts as one, which returns the values in their order: members may have no names. */
+function together(parts, element) {
+  const read = () => parts.map((part) => part.read());
   return { element, fields: parts.flatMap((part) => part.fields), read };
 }
 
@@ -282,15 +277,7 @@ function memberField(name, member, shape) {
   if (!shape.length) return group(el("code", {}, brief(name, 80)), member.members);
   const [length, ...rest] = shape;
   const parts = Array.from({ length }, (_, at) => memberField(`${name}[${at}]`, member, rest));
-  return {
-    element: el(
-      "div",
-      { class: "struct-array" },
-      parts.map((part) => part.element),
-    ),
-    fields: parts.flatMap((part) => part.fields),
-    read: () => parts.map((part) => part.read()),
-  };
+  return together(parts, fieldList(parts, "struct-array"));
 }
 
 function bytesField(name, size) {

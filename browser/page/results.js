@@ -1,7 +1,7 @@
 // The results of a call: the first elements, minimum, maximum and mean of an array or an image, and pictures of it, which can be saved.
 
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
-import { el, visible } from "./dom.js";
+import { button, el, visible } from "./dom.js";
 import { selection } from "./fields.js";
 import { numberOf } from "./fills.js";
 
@@ -232,11 +232,7 @@ async function imageResult(name, image, titled) {
   const controls = [
     depth > 1 ? el("label", {}, layers ? "Layer" : "Depth", layer) : null,
     channels === 4 ? el("label", {}, "Colours", colours) : null,
-    el(
-      "button",
-      { class: "plain", type: "button", onclick: () => savePicture(canvas, name) },
-      "Save as PNG",
-    ),
+    button("Save as PNG", () => savePicture(canvas, name)),
   ];
   draw();
   const why = scale.usual

@@ -2,7 +2,7 @@
 
 import { defaultDevice, DevmodError, Image } from "./devmod-webgpu/index.js";
 import { brief, el, visible } from "./dom.js";
-import { FieldError } from "./fields.js";
+import { FieldError, fieldList } from "./fields.js";
 
 /**
  * Return a form.
@@ -18,20 +18,14 @@ export function runForm(name, params, parts, more, run) {
   const status = el("p", { class: "quiet", role: "status" });
   const problem = el("div", { role: "alert" });
   const results = el("div", { class: "results" });
-  const group = (fields) =>
-    el(
-      "div",
-      { class: "fields" },
-      fields.map(({ element }) => element),
-    );
   const form = el(
     "form",
     { class: "kernel", noValidate: true, "aria-label": `Run ${brief(name, 80)}` },
     ...parts.filter(({ isNumber }) => !isNumber).map(({ element }) => element),
-    numbers.length ? group(numbers) : null,
+    numbers.length ? fieldList(numbers) : null,
     ...more
       .filter(({ fields }) => fields.length)
-      .map(({ title, fields }) => el("section", {}, el("h4", {}, title), group(fields))),
+      .map(({ title, fields }) => el("section", {}, el("h4", {}, title), fieldList(fields))),
     el(
       "div",
       { class: "controls" },

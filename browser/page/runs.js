@@ -1,12 +1,12 @@
 // The modules that run in this browser: their marks in the tree, or why no kernel can run.
 
 import { defaultDevice } from "./devmod-webgpu/index.js";
-import { el, visible } from "./dom.js";
+import { READ_AT_ONCE } from "./details.js";
+import { button, el, visible } from "./dom.js";
 import { whyNot } from "./form.js";
 
-/** Modules are read for their mark up to this number and this size. */
+/** Modules are read for their mark up to this number. */
 const MOST_MARKED = 100;
-const READ_AT_ONCE = 4_000_000;
 
 /** Call `mark` with the modules whose kernels run. `notes` gets the reason if no kernel can run, or none any more. */
 export async function markRuns(notes, bundle, current, mark) {
@@ -41,11 +41,7 @@ export async function markRuns(notes, bundle, current, mark) {
       markRuns(notes, bundle, current, mark);
     };
     const why = message ? ` (${visible(message)})` : "";
-    note(
-      "lost-device",
-      `The GPU device was lost${why}.`,
-      el("button", { class: "plain", type: "button", onclick: again }, "Use a new device"),
-    );
+    note("lost-device", `The GPU device was lost${why}.`, button("Use a new device", again));
   });
   const running = [];
   for (const module of bundle.modules.filter(({ runs }) => runs).slice(0, MOST_MARKED)) {
