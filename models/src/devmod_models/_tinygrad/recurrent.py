@@ -8,7 +8,7 @@ position more: each turn reads a position and writes the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import onnx_ops
@@ -33,20 +33,56 @@ _ACTIVATIONS: dict[str, tuple[Any, ...]] = {
     "tanh": (Tensor.tanh,),
     "thresholdedrelu": (onnx_ops["ThresholdedRelu"], 1.0),
 }
+#: For each direction whether it begins at the end.
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-#: Multiplies rows by the weights of a direction.
-_Product = Callable[[Tensor], Tensor]
-#: Returns the new value where a sequence has the position, and else the old one.
-_Keep = Callable[[Tensor, Tensor], Tensor]
+#: Multiplies rows by the weights of a direction, whose number is first.
+_Product = Callable[[int, Tensor], Tensor]
 
 
-class _Layer:
-    """A node.
+class _Direction(NamedTuple):
+    """What a cell knows of its direction.
+
+    Attributes
+    ----------
+    number
+        Its number.
+    functions
+        Its activations.
+    bias
+        The bias of the states, if the cell adds it.
+    keep
+        Returns the new value where a sequence has the position, and else the old one.
+    """
+
+    number: int
+    functions: list[Callable[[Tensor], Tensor]]
+    bias: Any
+    keep: Callable[[Tensor, Tensor], Tensor]
+
+
+def _layer(
+    cell: Callable[..., Tensor],
+    of_inputs: _Product,
+    x: Tensor,
+    size: int,
+    functions: Sequence[str],
+    options: dict[str, Any],
+    bias: Any = None,
+    lengths: Any = None,
+    *initial: Any,
+) -> tuple[Tensor, ...]:
+    """Return the results of a node: the states of its directions behind all positions, and the last
+    ones.
 
     Parameters
     ----------
+    cell
+        Returns the next state for a direction, its inputs at a position, and the state. It assigns
+        the next value of other states, which follow.
+    of_inputs
+        The product by the weights of the inputs.
     x
-        The sequences: positions, batch, features; with `layout` 1, batch first.
+        The sequences: positions, batch, features; with the option `layout`, batch first.
     size
         The length of a state.
     functions
@@ -58,131 +94,73 @@ class _Layer:
     lengths
         The length of each sequence; None: all positions.
     initial
-        The first states.
-
-    Attributes
-    ----------
-    x
-        The sequences, positions first.
-    reversed
-        For each direction whether it begins at the end.
-    functions
-        The activations of each direction.
+        The first states; None: zeros.
     """
+    name = options.get("direction", "forward")
+    if name not in _DIRECTIONS:
+        raise CompileError(f"the direction {name!r} is unknown")
+    directions = _DIRECTIONS[name]
+    activations = _functions(options, functions, len(directions))
+    is_batch_first = options.get("layout", 0)
+    if is_batch_first:
+        x = x.transpose(0, 1)
+    length = x.shape[0]
+    most = largest(length)
+    firsts = []
+    for each in initial or (None,):
+        first = each
+        if each is None:
+            first = Tensor.zeros(len(directions), x.shape[1], size, dtype=x.dtype)
+        elif is_batch_first:
+            first = each.transpose(0, 1)
+        firsts.append(first)
 
-    def __init__(
-        self,
-        x: Tensor,
-        size: int,
-        functions: Sequence[str],
-        options: dict[str, Any],
-        bias: Any = None,
-        lengths: Any = None,
-        initial: Any = None,
-    ) -> None:
-        self.layout = options.get("layout", 0)
-        if self.layout:
-            x = x.transpose(0, 1)
-        self.x = x
-        direction = options.get("direction", "forward")
-        if direction not in _DIRECTIONS:
-            raise CompileError(f"the direction {direction!r} is unknown")
-        self.reversed = _DIRECTIONS[direction]
-        self.size = size
-        self.clip = float(options.get("clip", 0.0))
-        self.functions = _functions(options, functions, len(self.reversed))
-        self.length = x.shape[0]
-        self._most = largest(self.length)
-        self._bias = bias
-        self._lengths = lengths
-        self._initial = initial
-
-    def biases(self, number: int) -> Any:
-        """Return the biases of the inputs and of the states of a direction; zeros without some."""
-        if self._bias is None:
-            return 0, 0
-        return self._bias[number].chunk(2)
-
-    def clipped(self, x: Tensor) -> Tensor:
-        """Return what an activation gets."""
-        if not self.clip:
-            return x
-        return x.clamp(-self.clip, self.clip)
-
-    def first(self, initial: Any, number: int) -> Any:
-        """Return the first state of a direction."""
-        if initial is None:
-            return Tensor.zeros(self.x.shape[1], self.size, dtype=self.x.dtype)
-        if self.layout:
-            initial = initial.transpose(0, 1)
-        return initial[number]
-
-    def run(
-        self,
-        number: int,
-        inputs: Tensor,
-        cell: Callable[[Tensor, Tensor, _Keep], Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        """Run the cell of a direction, and return its states behind all positions, and the last
-        one.
-
-        Parameters
-        ----------
-        number
-            The direction.
-        inputs
-            What the cell gets of each position.
-        cell
-            Returns the next state for the inputs of a position and the state.
-        """
-        is_reversed = self.reversed[number]
-        length = self.length
-        first = self.first(self._initial, number)
-        states = Tensor.empty(self._most + 1, *first.shape, dtype=first.dtype)
-        positions = Tensor.arange(self._most).reshape(-1, 1).contiguous()
+    def run(number: int) -> tuple[Tensor, ...]:
+        is_reversed = directions[number]
+        inputs = of_inputs(number, x)
+        positions = Tensor.arange(most)[:length].reshape(-1, 1)
+        other: Any = 0
+        if bias is not None:
+            own, other = bias[number].chunk(2)
+            inputs = inputs + own
+        if not options.get("linear_before_reset"):
+            inputs = inputs + other
+        if is_reversed:
+            inputs = inputs.flip(0)
+            positions = positions.flip(0)
+        states = Tensor.empty(most + 1, *firsts[0].shape[1:], dtype=x.dtype)
         with recording() as tape:
-            Tensor.realize(inputs := inputs.contiguous(), positions)
-            start = length if is_reversed else 0
-            write(states, start, first)
+            others = [copied(each[number]) for each in firsts[1:]]
+            inputs = inputs.contiguous()
+            positions = positions.contiguous()
+            Tensor.realize(inputs, positions)
+            write(states, 0, firsts[0][number])
             with tape.repeat(length) as turn:
-                place = turn
-                before = turn
-                after = turn + 1
-                if is_reversed:
-                    before = length - turn
-                    place = before - 1
-                    after = place
 
                 def keep(new: Tensor, old: Tensor) -> Tensor:
-                    if self._lengths is None:
+                    if lengths is None:
                         return new
-                    return (at(positions, place) < self._lengths.reshape(-1, 1)).where(new, old)
+                    return (at(positions, turn) < lengths.reshape(-1, 1)).where(new, old)
 
-                state = at(states, before)
-                write(states, after, cell(at(inputs, place), state, keep))
+                direction = _Direction(number, activations[number], other, keep)
+                state = at(states, turn)
+                new = cell(direction, at(inputs, turn), state, *others)
+                write(states, turn + 1, keep(new, state))
 
+        y = states[1 : length + 1]
+        if lengths is not None:
+            y = (positions.unsqueeze(2) < lengths.reshape(1, -1, 1)).where(y, 0)
         if is_reversed:
-            return self._masked(states[:length]), at(states, 0)
-        return self._masked(states[1 : length + 1]), at(states, length)
+            y = y.flip(0)
+        return y, at(states, length), *others
 
-    def _masked(self, states: Tensor) -> Tensor:
-        """Return zeros behind the end of each sequence."""
-        if self._lengths is None:
-            return states
-        positions = Tensor.arange(self._most)[: self.length].reshape(-1, 1, 1)
-        return (positions < self._lengths.reshape(1, -1, 1)).where(states, 0)
-
-    def results(self, direction: Callable[[int], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """Return the results of the node: the states of its directions behind all positions, and
-        the last ones. `direction` returns those of a direction.
-        """
-        first, *last = zip(*map(direction, range(len(self.reversed))), strict=True)
-        y = Tensor.stack(*first, dim=1)
-        ends = [Tensor.stack(*each) for each in last]
-        if self.layout:
-            y = y.permute(2, 0, 1, 3)
-            ends = [each.transpose(0, 1) for each in ends]
-        return (y, *ends)
+    first, *last = zip(*map(run, range(len(directions))), strict=True)
+    y = Tensor.stack(*first, dim=1)
+    ends = [Tensor.stack(*each) for each in last]
+    if is_batch_first:
+        y = y.permute(2, 0, 1, 3)
+        ends = [each.transpose(0, 1) for each in ends]
+    return (y, *ends)
 
 
 def _functions(
@@ -196,21 +174,28 @@ def _functions(
     if len(names) != count * directions:
         raise CompileError(f"it has {len(names)} activations; expected {count * directions}")
     # Each number of a list is that of the next function that has one.
-    given = [list(options.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
-    functions = []
-    for name in names:
+    given = [iter(options.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
+    result: list[list[Callable[[Tensor], Tensor]]] = []
+    for place, name in enumerate(names):
         if name not in _ACTIVATIONS:
             raise CompileError(f"the activation {name!r} is unknown")
         function, *numbers = _ACTIVATIONS[name]
-        for place in range(len(numbers)):
-            if given[place]:
-                numbers[place] = given[place].pop(0)
-        functions.append(_with_numbers(function, numbers))
-    return [functions[number * count :][:count] for number in range(directions)]
+        own = [next(values, number) for values, number in zip(given, numbers, strict=False)]
+        # The third function, of an LSTM, gets the state as it is.
+        clip = 0.0
+        if place % count < 2:
+            clip = options.get("clip", 0.0)
+        if not place % count:
+            result.append([])
+        result[-1].append(_activation(function, own, clip))
+    return result
 
 
-def _with_numbers(function: Any, numbers: Sequence[float]) -> Callable[[Tensor], Tensor]:
-    return lambda x: function(x, *numbers)
+def _activation(function: Any, numbers: Sequence[float], clip: float) -> Callable[[Tensor], Tensor]:
+    """Return a function of a tensor, whose elements are clipped first unless `clip` is 0."""
+    if not clip:
+        return lambda x: function(x, *numbers)
+    return lambda x: function(x.clamp(-clip, clip), *numbers)
 
 
 def at(tensor: Tensor, place: Any) -> Tensor:
@@ -224,18 +209,23 @@ def write(tensor: Tensor, place: Any, value: Tensor) -> None:
     tensor.realize()
 
 
+def copied(value: Tensor) -> Tensor:
+    """Return a copy that turns may assign."""
+    return value.empty_like().assign(value).realize()
+
+
 def _product(weights: Tensor) -> _Product:
-    return lambda rows: rows @ weights.transpose(0, 1)
+    return lambda number, rows: rows @ weights[number].transpose(0, 1)
 
 
 def _lstm(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
-    products = [(_product(w[number]), _product(r[number])) for number in range(w.shape[0])]
-    return _lstm_of(x, products, r.shape[2], options, *inputs)
+    return _lstm_of(x, _product(w), _product(r), r.shape[2], options, *inputs)
 
 
 def _lstm_of(
     x: Tensor,
-    products: Sequence[tuple[_Product, _Product]],
+    of_inputs: _Product,
+    of_states: _Product,
     size: int,
     options: dict[str, Any],
     bias: Any = None,
@@ -244,109 +234,78 @@ def _lstm_of(
     initial_c: Any = None,
     peepholes: Any = None,
 ) -> tuple[Tensor, ...]:
-    """Return the results of an LSTM, with the products of each direction by the weights of the
-    inputs and of the states.
+    """Return the results of an LSTM with the products by the weights of the inputs and of the
+    states.
     """
-    functions = ("sigmoid", "tanh", "tanh")
-    layer = _Layer(x, size, functions, options, bias, lengths, initial_h)
-    has_one_gate = options.get("input_forget")
 
-    def direction(number: int) -> tuple[Tensor, ...]:
-        of_inputs, of_states = products[number]
-        own, other = layer.biases(number)
-        f, g, last = layer.functions[number]
+    def cell(own: _Direction, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
+        f, g, last = own.functions
         places: Any = (0, 0, 0)
         if peepholes is not None:
-            places = peepholes[number].reshape(3, size)
+            places = peepholes[own.number].reshape(3, size)
         for_input, for_output, for_forget = places
-        first_c = layer.first(initial_c, number)
-        c = first_c.empty_like()
+        gates = (x + of_states(own.number, h)).contiguous().realize()
+        input_, output, forget, new = gates.chunk(4, dim=-1)
+        i = f(input_ + c * for_input)
+        kept = 1 - i
+        if not options.get("input_forget"):
+            kept = f(forget + c * for_forget)
+        c.assign(own.keep(kept * c + i * g(new), c)).realize()
+        return f(output + c * for_output) * last(c)
 
-        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
-            gates = (x + of_states(h)).contiguous().realize()
-            input_, output, forget, new = gates.chunk(4, dim=-1)
-            i = f(layer.clipped(input_ + c * for_input))
-            kept = 1 - i
-            if not has_one_gate:
-                kept = f(layer.clipped(forget + c * for_forget))
-            c.assign(keep(kept * c + i * g(layer.clipped(new)), c)).realize()
-            o = f(layer.clipped(output + c * for_output))
-            return keep(o * last(c), h)
-
-        with recording():
-            c.assign(first_c).realize()
-            inputs = of_inputs(layer.x) + own + other
-            return *layer.run(number, inputs, cell), c
-
-    return layer.results(direction)
+    functions = ("sigmoid", "tanh", "tanh")
+    initial = (initial_h, initial_c)
+    return _layer(cell, of_inputs, x, size, functions, options, bias, lengths, *initial)
 
 
-def _gru(
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    *inputs: Any,
-    linear_before_reset: int = 0,
-    **options: Any,
-) -> tuple[Tensor, ...]:
-    layer = _Layer(x, r.shape[2], ("sigmoid", "tanh"), options, *inputs)
-    both = 2 * layer.size
+def _gru(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
+    size = r.shape[2]
+    both = 2 * size
 
-    def direction(number: int) -> tuple[Tensor, ...]:
-        own, other = layer.biases(number)
-        weights = r[number].transpose(0, 1)
-        f, g = layer.functions[number]
+    def cell(own: _Direction, x: Tensor, h: Tensor) -> Tensor:
+        f, g = own.functions
+        weights = r[own.number].transpose(0, 1)
+        if options.get("linear_before_reset"):
+            sums = (h @ weights + own.bias).contiguous().realize()
+            z, reset = f(x[:, :both] + sums[:, :both]).chunk(2, dim=-1)
+            new = x[:, both:] + reset * sums[:, both:]
+        else:
+            gates = f(x[:, :both] + h @ weights[:, :both])
+            z, reset = gates.contiguous().realize().chunk(2, dim=-1)
+            new = x[:, both:] + (reset * h) @ weights[:, both:]
+        return (1 - z) * g(new) + z * h
 
-        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
-            if linear_before_reset:
-                sums = (h @ weights + other).contiguous().realize()
-                gates = f(layer.clipped(x[:, :both] + sums[:, :both]))
-                z, reset = gates.chunk(2, dim=-1)
-                new = x[:, both:] + reset * sums[:, both:]
-            else:
-                gates = f(layer.clipped(x[:, :both] + h @ weights[:, :both]))
-                z, reset = gates.contiguous().realize().chunk(2, dim=-1)
-                new = x[:, both:] + (reset * h) @ weights[:, both:]
-            return keep((1 - z) * g(layer.clipped(new)) + z * h, h)
-
-        inputs = layer.x @ w[number].transpose(0, 1) + own
-        if not linear_before_reset:
-            inputs = inputs + other
-        return layer.run(number, inputs, cell)
-
-    return layer.results(direction)
+    return _layer(cell, _product(w), x, size, ("sigmoid", "tanh"), options, *inputs)
 
 
 def _rnn(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
-    layer = _Layer(x, r.shape[2], ("tanh",), options, *inputs)
+    of_states = _product(r)
 
-    def direction(number: int) -> tuple[Tensor, ...]:
-        own, other = layer.biases(number)
-        of_states = _product(r[number])
-        (f,) = layer.functions[number]
+    def cell(own: _Direction, x: Tensor, h: Tensor) -> Tensor:
+        (f,) = own.functions
+        return f(x + of_states(own.number, h))
 
-        def cell(x: Tensor, h: Tensor, keep: _Keep) -> Tensor:
-            return keep(f(layer.clipped(x + of_states(h))), h)
+    return _layer(cell, _product(w), x, r.shape[2], ("tanh",), options, *inputs)
 
-        inputs = layer.x @ w[number].transpose(0, 1) + own + other
-        return layer.run(number, inputs, cell)
 
-    return layer.results(direction)
+def quantized(rows: Tensor, steps: Any = 255) -> tuple[Tensor, Tensor, Tensor]:
+    """Return numbers of 0 to 255 for rows, which are quantized together by their least and their
+    largest number; the scale, and the number of zero. All are floats.
+    """
+    least = rows.min().minimum(0)
+    scale = (rows.max().maximum(0) - least) / steps
+    scale = (scale == 0).where(1, scale)
+    zero = (-least / scale).round().clamp(0, 255)
+    return ((rows / scale).round() + zero).clamp(0, 255), scale, zero
 
 
 def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
-    """Return the product by quantized weights of rows, which are quantized together by their least
-    and their largest number.
-    """
-    columns = weights.cast(dtypes.float32) - zero.cast(dtypes.float32)
+    """Return the product by quantized weights of rows, which are quantized, too."""
 
-    def product(rows: Tensor) -> Tensor:
-        least = rows.min().minimum(0)
-        step = (rows.max().maximum(0) - least) / 255
-        step = (step == 0).where(1, step)
-        shift = (-least / step).round().clamp(0, 255)
-        numbers = ((rows / step).round() + shift).clamp(0, 255) - shift
-        return (numbers @ columns) * (step * scale)
+    def product(number: int, rows: Tensor) -> Tensor:
+        columns = weights[number].cast(dtypes.float32) - zero[number].cast(dtypes.float32)
+        numbers, step, shift = quantized(rows)
+        return ((numbers - shift) @ columns) * (step * scale[number])
 
     return product
 
@@ -356,12 +315,9 @@ def _dynamic_quantize_lstm(
 ) -> tuple[Tensor, ...]:
     """Microsoft's. Its weights are transposed, and have a scale for all or for each column."""
     *others, w_scale, w_zero, r_scale, r_zero = inputs
-    products = []
-    for number in range(w.shape[0]):
-        of_inputs = _quantized_product(w[number], w_scale[number], w_zero[number])
-        of_states = _quantized_product(r[number], r_scale[number], r_zero[number])
-        products.append((of_inputs, of_states))
-    return _lstm_of(x, products, r.shape[1], options, *others)
+    of_inputs = _quantized_product(w, w_scale, w_zero)
+    of_states = _quantized_product(r, r_scale, r_zero)
+    return _lstm_of(x, of_inputs, of_states, r.shape[1], options, *others)
 
 
 OPERATORS: dict[str, Any] = {
