@@ -14,7 +14,7 @@ from tinygrad import Tensor, dtypes
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad.record import depends, largest, reading, recording
-from devmod_models._tinygrad.recurrent import at, write
+from devmod_models._tinygrad.recurrent import at, copied, write
 from devmod_models.onnx import Graph, Node
 
 __all__ = ["CONTROL"]
@@ -62,47 +62,35 @@ def _run_loop(runner: Any, node: Node) -> None:
     if condition and not _number(runner, condition, "its first condition"):
         count = 0
     numbers = Tensor.arange(max(largest(count), 0), dtype=dtypes.int64)
-    sequences = [_Sequence(body.inputs[0], numbers)]
-    loop = _Loop(runner, node, firsts, body.inputs[2:], body.outputs[1:], sequences)
-    loop.condition = body.outputs[0]
-    # A body that hands its condition on runs in all turns, if these have a limit.
-    last = _source(body, body.outputs[0])
-    loop.goes_on = limit and (last == body.inputs[1] or last in runner.true)
     runner.graph_values[body.inputs[1]] = Tensor(True)
+    sequences = {body.inputs[0]: numbers}
+    goes_on, *results = body.outputs
+    loop = _Loop(runner, node, firsts, body.inputs[2:], results, sequences, goes_on, bool(limit))
     loop.run(count)
-
-
-def _source(body: Graph, name: str) -> str:
-    """Return the value of which another one is a copy."""
-    sources = {}
-    for node in body.nodes:
-        if node.operator in ("Identity", "Cast"):
-            sources[node.outputs[0]] = node.inputs[0]
-    while name in sources:
-        name = sources[name]
-    return name
 
 
 def _run_scan(runner: Any, node: Node) -> None:
     body: Graph = node.attributes["body"]
     inputs = node.attributes["num_scan_inputs"]
     carried = len(node.inputs) - inputs
-
-    def option(name: str, count: int) -> Any:
-        return node.attributes.get(name) or (0,) * count
-
-    axes = option("scan_input_axes", inputs)
-    reversed_ = option("scan_input_directions", inputs)
-    sequences = []
-    for name, own, axis, backward in zip(
-        node.inputs[carried:], body.inputs[carried:], axes, reversed_, strict=True
+    axes = _option(node, "scan_input_axes", inputs)
+    backward = _option(node, "scan_input_directions", inputs)
+    sequences = {}
+    for name, own, axis, is_backward in zip(
+        node.inputs[carried:], body.inputs[carried:], axes, backward, strict=True
     ):
-        sequences.append(_Sequence(own, _moved(runner.restored(name), axis, 0), backward))
+        values = _moved(runner.restored(name), axis, 0)
+        if is_backward:
+            values = values.flip(0)
+        sequences[own] = values
     firsts = node.inputs[:carried]
     loop = _Loop(runner, node, firsts, body.inputs[:carried], body.outputs, sequences)
-    loop.axes = option("scan_output_axes", len(loop.axes))
-    loop.backward = option("scan_output_directions", len(loop.axes))
-    loop.run(sequences[0].values.shape[0])
+    loop.run(values.shape[0])
+
+
+def _option(node: Node, name: str, count: int) -> Any:
+    """Return an attribute with a number for each of some values. By default, all are 0."""
+    return node.attributes.get(name) or (0,) * count
 
 
 def _moved(value: Tensor, source: int, axis: int) -> Tensor:
@@ -112,25 +100,10 @@ def _moved(value: Tensor, source: int, axis: int) -> Tensor:
     return value.permute(order)
 
 
-class _Sequence(NamedTuple):
-    """A tensor of which each turn gets the next part by a name of the body."""
-
-    name: str
-    values: Tensor
-    is_backward: int = 0
-
-
-def _place(turn: Any, count: Any, is_backward: int) -> Any:
-    """Return the place of a turn in a sequence."""
-    if is_backward:
-        return count - 1 - turn
-    return turn
-
-
-class _Loop:
+class _Loop(NamedTuple):
     """The turns of a node.
 
-    Parameters
+    Attributes
     ----------
     firsts
         The names of the first values that are carried from turn to turn.
@@ -139,92 +112,94 @@ class _Loop:
     results
         The names of the results of the body: the carried values, then those that are stacked.
     sequences
-        What each turn gets a part of.
+        The tensors of which each turn gets the next part, by the name that the body has for it.
+    condition
+        The name of the result of the body that decides whether there is another turn; "": there is.
+    has_limit
+        Whether there is a limit to the turns.
     """
 
-    def __init__(
-        self,
-        runner: Any,
-        node: Node,
-        firsts: Sequence[str],
-        carried: Sequence[str],
-        results: Sequence[str],
-        sequences: list[_Sequence],
-    ) -> None:
-        self._runner = runner
-        self._node = node
-        self._body: Graph = node.attributes["body"]
-        self._values = [runner.restored(name) for name in firsts]
-        self._carried = carried
-        self._results = results[: len(carried)]
-        self._stacked = results[len(carried) :]
-        self._sequences = sequences
-        self.condition = ""
-        self.goes_on: Any = True
-        self.axes: Any = (0,) * len(self._stacked)
-        self.backward: Any = self.axes
+    runner: Any
+    node: Node
+    firsts: Sequence[str]
+    carried: Sequence[str]
+    results: Sequence[str]
+    sequences: dict[str, Tensor]
+    condition: str = ""
+    has_limit: bool = True
 
     def run(self, count: Any) -> None:
         """Run the turns, and set the outputs of the node."""
-        kept = {**self._runner.graph_values}
-        is_repeat = self._runner.decided(self._node.outputs, lambda: self._can_repeat(count))
-        self._runner.graph_values = kept
+        runner = self.runner
+        kept = {**runner.graph_values}
+        is_repeat = runner.decided(self.node.outputs, lambda: self._can_repeat(count))
+        runner.graph_values = kept
         if is_repeat:
             states, stacks = self._repeat(count)
         else:
             states, stacks = self._unroll(count)
-        outputs = [_moved(each, 0, axis) for each, axis in zip(stacks, self.axes, strict=True)]
-        kept.update(zip(self._node.outputs, [*states, *outputs], strict=True))
+        axes = _option(self.node, "scan_output_axes", len(stacks))
+        backward = _option(self.node, "scan_output_directions", len(stacks))
+        outputs = [*states]
+        for stack, axis, is_backward in zip(stacks, axes, backward, strict=True):
+            own = stack
+            if is_backward:
+                own = stack.flip(0)
+            outputs.append(_moved(own, 0, axis))
+        kept.update(zip(self.node.outputs, outputs, strict=True))
 
     def _can_repeat(self, count: Any) -> bool:
         """Return whether the turns can be a repeat, which is tried where the inputs have no values:
         others may be read.
         """
-        has_values = all(each.is_realized for each in self._runner.buffers)
-        if has_values or not self.goes_on or largest(count) < 2:
+        has_values = all(each.is_realized for each in self.runner.buffers)
+        if has_values or not self.has_limit or largest(count) < 2:
             return False
         try:
-            with self._runner.turn(self._node, "trial"):
+            with self.runner.turn(self.node, "trial"):
                 self._repeat(count)
         except CompileError:
             return False
         return True
 
     def _run_body(
-        self, sequences: list[_Sequence], count: Any, turn: Any, states: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
+        self, sequences: dict[str, Tensor], turn: Any, states: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor], Any]:
         """Run the body in a turn, whose number is a variable or an int. Return the carried values,
-        and those that are stacked.
+        those that are stacked, and whether there is another turn.
         """
-        runner = self._runner
+        runner = self.runner
         values = runner.graph_values
-        for name, sequence, is_backward in sequences:
-            values[name] = at(sequence, _place(turn, count, is_backward))
-        values.update(zip(self._carried, states, strict=True))
-        runner.run_nodes(self._body.nodes)
-        return [*map(runner.restored, self._results)], [*map(runner.restored, self._stacked)]
+        for name, each in sequences.items():
+            values[name] = at(each, turn)
+        values.update(zip(self.carried, states, strict=True))
+        runner.run_nodes(self.node.attributes["body"].nodes)
+        results = [*map(runner.restored, self.results)]
+        goes_on = not self.condition
+        if self.condition:
+            goes_on = _number(runner, self.condition, "the condition of its body")
+        count = len(self.carried)
+        return results[:count], results[count:], goes_on
 
-    def _repeat(self, count: Any) -> tuple[list[Tensor], list[Tensor]]:
+    def _repeat(self, count: Any) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         with recording() as tape:
-            states = []
-            for value in self._values:
-                state = value.empty_like()
-                state.assign(value).realize()
-                states.append(state)
-            sequences = []
-            for each in self._sequences:
-                sequences.append(each._replace(values=each.values.contiguous().realize()))
+            states = [copied(self.runner.restored(name)) for name in self.firsts]
+            sequences = {}
+            for name, each in self.sequences.items():
+                sequences[name] = each.contiguous().realize()
             stacks = []
             with tape.repeat(count) as turn:
-                carried, stacked = self._run_body(sequences, count, turn, states)
+                carried, stacked, goes_on = self._run_body(sequences, turn, states)
+                if not goes_on:
+                    raise CompileError("the first turn is the last one")
                 results = []
                 for result, state in zip(carried, states, strict=True):
                     if result.shape != state.shape or result.dtype != state.dtype:
                         raise CompileError("a turn has a result of another shape or type")
                     results.append(result.contiguous())
-                for result, backward in zip(stacked, self.backward, strict=True):
+                for result in stacked:
                     stack = Tensor.empty(largest(count), *result.shape, dtype=result.dtype)
-                    write(stack, _place(turn, count, backward), result)
+                    write(stack, turn, result)
                     stacks.append(stack[:count])
                 if results:
                     Tensor.realize(*results)
@@ -232,30 +207,24 @@ class _Loop:
                     state.assign(result).realize()
         return states, stacks
 
-    def _unroll(self, count: Any) -> tuple[list[Tensor], list[Tensor]]:
+    def _unroll(self, count: Any) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         if not isinstance(count, int):
             raise CompileError("its turns differ, and their number is a length of the call")
-        goes_on = self.goes_on
-        states = self._values
-        stacks: list[list[Tensor]] = [[] for _ in self._stacked]
+        states = [*map(self.runner.restored, self.firsts)]
+        rows = []
         for turn in range(count):
             if turn == _MOST_TURNS:
                 limit = f"{_MOST_TURNS} turns that differ, or whose condition decides"
                 raise CompileError(f"it has more than {limit}")
-            with self._runner.turn(self._node, turn):
-                states, stacked = self._run_body(self._sequences, count, turn, states)
-                if not self.goes_on:
-                    goes_on = _number(self._runner, self.condition, "the condition of its body")
-            for result, stack in zip(stacked, stacks, strict=True):
-                stack.append(result)
+            with self.runner.turn(self.node, turn):
+                states, stacked, goes_on = self._run_body(self.sequences, turn, states)
+            rows.append(stacked)
             if not goes_on:
                 break
-        for name, stack, backward in zip(self._stacked, stacks, self.backward, strict=True):
-            if not stack:
-                raise CompileError(f"its result {name!r} is empty, as it has no turn")
-            if backward:
-                stack.reverse()
-        return states, [Tensor.stack(*each) for each in stacks]
+        names = self.results[len(states) :]
+        if names and not rows:
+            raise CompileError(f"its result {names[0]!r} is empty, as it has no turn")
+        return states, [Tensor.stack(*each) for each in zip(*rows, strict=True)]
 
 
 #: The functions that set the outputs of a node among the values of a runner. They raise

@@ -102,8 +102,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         The model's constants by name.
     read
         The buffers whose values a trial has read.
-    true
-        The names of the constants that are True.
     buffers
         The buffers of the inputs of the last run.
     """
@@ -112,15 +110,12 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         _check_nodes(model)
         self._precision = Precision(model)
         self.constants: dict[str, Tensor] = {}
-        self.true = set[str]()
         arrays = []
         for name, each in model.constants.items():
             tensor = _tensor(each)
             self.constants[name] = tensor
             if tensor.shape:
                 arrays.append(tensor)
-            if each.size == 1 and each.item() is True:
-                self.true.add(name)
         if arrays:
             Tensor.realize(*arrays)
         self.read = set[UOp]()
