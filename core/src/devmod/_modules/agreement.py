@@ -17,7 +17,7 @@ from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.text import escape, escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
-from devmod._values.info import block_text
+from devmod._values.info import block_text, shorten
 from devmod._values.param import (
     Param,
     declaration_text,
@@ -358,14 +358,10 @@ def _common_block(interfaces: Iterable[Interface]) -> int | tuple[int, ...] | No
     blocks = {each.block or each.default_block for each in interfaces} - {None}
     if len(blocks) != 1:
         return None
-    x, y, z = blocks.pop() or (0, 0, 0)
-    if 0 in (x, y, z):  # the caller chooses a dimension
+    block = blocks.pop() or (0, 0, 0)
+    if 0 in block:  # the caller chooses a dimension
         return None
-    if z != 1:
-        return x, y, z
-    if y != 1:
-        return x, y
-    return x
+    return shorten(block)
 
 
 def _needs_block(module: Module, interface: Interface) -> bool:

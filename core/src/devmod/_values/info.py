@@ -372,3 +372,13 @@ def block_text(interface: Interface) -> str:
     if interface.open_block:
         return "any block"
     return ""
+
+
+def shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
+    """Return dimensions as a call gives them: without ones at the end, and an int for x alone."""
+    x, y, z = dims
+    if z != 1:
+        return dims
+    if y != 1:
+        return x, y
+    return x

@@ -11,7 +11,8 @@ from ctypes import pythonapi
 from functools import partial
 
 from devmod._arrays.dlpack import READ_ONLY, Managed, Tensor, Versioned
-from devmod.backend import ConversionError, dtype_name
+from devmod._values.param import numpy_dtype
+from devmod.backend import STRUCT_FORMATS, ConversionError, dtype_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +22,6 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: NumPy's letters of DLPack's codes, and the bits of the types that it has.
-_LETTERS = {
-    0: ("i", (8, 16, 32, 64)),
-    1: ("u", (8, 16, 32, 64)),
-    2: ("f", (16, 32, 64)),
-    5: ("c", (64, 128)),
-    6: ("b", (8,)),
-}
 #: The names of capsules with a consumer. Python keeps the pointers.
 _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
 
@@ -86,24 +79,14 @@ class _Memory:
     """
 
     def __init__(self, capsule: object, is_torch: bool) -> None:
-        tensor, read_only = read_capsule(capsule)
-        name = _name(capsule) or b""
-        address = _pointer(capsule, name)
-        structure: Any
-        if name != b"dltensor":
-            structure = Versioned.from_address(address)
-        else:
-            structure = Managed.from_address(address)
+        structure = _read(capsule)
+        tensor = structure.tensor
+        read_only = _is_read_only(structure)
+        if isinstance(structure, Managed):
             # These capsules have no flag. JAX and Arrow export immutable arrays as such. PyTorch
             # has none, and NumPy does not export them.
             read_only = not is_torch and structure.deleter != _numpy_deleter()
-        self.dtype = ""
-        typestr = _typestr(tensor)
-        if not typestr:
-            self.dtype = dtype_name((tensor.code, tensor.bits, 1))
-            typestr = f"u{tensor.bits // 8}"
-        dtype = np.dtype(typestr)
-
+        dtype, self.dtype = _dtype_of(tensor)
         lengths = ctypes.c_int64 * tensor.ndim
         shape: tuple[int, ...] = ()
         if tensor.ndim:
@@ -120,8 +103,8 @@ class _Memory:
         }
         self._free = None
         if structure.deleter:
-            self._free = partial(_Deleter(structure.deleter), address)
-        _rename(capsule, _USED[name])
+            self._free = partial(_Deleter(structure.deleter), ctypes.addressof(structure))
+        _rename(capsule, _USED[_name(capsule)])
 
     def __del__(self) -> None:
         free = getattr(self, "_free", None)  # an unreadable capsule is freed by its own destructor
@@ -129,22 +112,20 @@ class _Memory:
             free()
 
 
-def _typestr(tensor: Tensor) -> str:
-    """Return NumPy's name of the element type; "" if NumPy lacks it.
+def _dtype_of(tensor: Tensor) -> tuple[np.dtype[Any], str]:
+    """Return NumPy's type of the elements, and their name if NumPy lacks it, else "".
 
     Raises
     ------
     ConversionError
         No integer has the size of the elements.
     """
-    letter, sizes = _LETTERS.get(tensor.code, ("", ()))
-    if tensor.lanes == 1 and tensor.bits in sizes:
-        return f"{letter}{tensor.bits // 8}"
+    name = dtype_name((tensor.code, tensor.bits, tensor.lanes))
+    if name in STRUCT_FORMATS and tensor.bits > 1:
+        return numpy_dtype(name), ""
     if tensor.lanes != 1 or tensor.bits not in (8, 16, 32, 64):
-        raise ConversionError(
-            f"has elements of {dtype_name((tensor.code, tensor.bits, tensor.lanes))}, which no host array can have"
-        )
-    return ""
+        raise ConversionError(f"has elements of {name}, which no host array can have")
+    return np.dtype(f"u{tensor.bits // 8}"), name
 
 
 def _numpy_deleter() -> int | None:
@@ -155,7 +136,7 @@ def _numpy_deleter() -> int | None:
 
 
 def read_capsule(capsule: object) -> tuple[Tensor, bool]:
-    """Return the structure of a capsule, in place, and whether the capsule marks the memory as
+    """Return the tensor of a capsule, in place, and whether the capsule marks the memory as
     read-only.
 
     Raises
@@ -163,6 +144,16 @@ def read_capsule(capsule: object) -> tuple[Tensor, bool]:
     ConversionError
         The capsule was used before, is not one of DLPack, or has another major version.
     """
+    structure = _read(capsule)
+    return structure.tensor, _is_read_only(structure)
+
+
+def _is_read_only(structure: Managed | Versioned) -> bool:
+    return bool(getattr(structure, "flags", 0) & READ_ONLY)
+
+
+def _read(capsule: object) -> Managed | Versioned:
+    """Return the structure of a capsule, in place. Raise the errors of `read_capsule`."""
     if type(capsule).__name__ != "PyCapsule":
         raise ConversionError(f"exports {type(capsule).__name__} by DLPack, expected a capsule")
     name = _name(capsule)
@@ -176,10 +167,10 @@ def read_capsule(capsule: object) -> tuple[Tensor, bool]:
             f"exports a capsule named {capsule_name}, expected 'dltensor' or 'dltensor_versioned'"
         )
     if name == b"dltensor":
-        return Managed.from_address(_pointer(capsule, name)).tensor, False
+        return Managed.from_address(_pointer(capsule, name))
     versioned = Versioned.from_address(_pointer(capsule, name))
     if versioned.major != 1:
         raise ConversionError(
             f"exports DLPack {versioned.major}.{versioned.minor}; this devmod reads version 1 and older"
         )
-    return versioned.tensor, bool(versioned.flags & READ_ONLY)
+    return versioned

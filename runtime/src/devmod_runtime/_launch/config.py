@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from devmod import Interface
+from devmod._values.info import shorten
 from devmod.backend import PipelineConstant
 from devmod.errors import LaunchError
 from devmod_runtime._launch.arguments import SHARED_MEMORY, Signature
@@ -21,6 +23,8 @@ _MAX = 2**63 - 1
 #: The key of an interface whose binary has no types (`devmod pack --opaque`).
 _OPAQUE = "opaque"
 _NO_CLUSTERS = ((1, 1, 1), (1, 1, 1))
+#: That of a function whose interface is unknown: it has no block and no default.
+_UNKNOWN = Interface()
 
 
 class LaunchRequest:
@@ -55,14 +59,15 @@ class LaunchConfigReader:
     launcher, signature
         The function's launcher and signature.
     find_block
-        Returns the block of the function's other candidates, if they have one.
+        Returns the block of the function's other candidates; None if they have none.
     """
 
     def __init__(
-        self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None
+        self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims]
     ) -> None:
         self._launcher = launcher
         self._signature = signature
+        self._interface = signature.interface or _UNKNOWN
         self._find_block = find_block
         self._error = signature.error
         #: The constants without a value; None before the first call.
@@ -73,10 +78,7 @@ class LaunchConfigReader:
         """The block of a call that names none: the fixed block, or the default; None without
         one.
         """
-        interface = self._signature.interface
-        if interface is None:
-            return None
-        return interface.block or interface.default_block
+        return self._interface.block or self._interface.default_block
 
     def read(
         self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int | None
@@ -180,12 +182,11 @@ class LaunchConfigReader:
         advice = "launch in several parts, or let the kernel index more dimensions"
         if request.threads is None:
             return f"; {advice}"
-        interface = self._signature.interface
-        if interface is None or interface.block is None:
+        if self._interface.block is None:
             advice = f"give a larger block=, {advice}"
-        threads = _shorten(request.threads)
-        block = _shorten(config.block)
-        grid = _shorten(config.grid)
+        threads = shorten(request.threads)
+        block = shorten(config.block)
+        grid = shorten(config.grid)
         return f". threads={threads} in blocks of {block} needs grid={grid}; {advice}"
 
     def _read_values(
@@ -236,17 +237,16 @@ class LaunchConfigReader:
 
     def _block(self, block: Triple | None) -> Triple | None:
         """Return the block of a call; None if the backend chooses it."""
-        interface = self._signature.interface
         if block is not None:
-            if interface is not None and interface.block not in (None, block):
+            if self._interface.block not in (None, block):
                 raise self._error(
-                    f"is built for blocks of {interface.block} threads, and {block} was given; omit block=",
+                    f"is built for blocks of {self._interface.block} threads, and {block} was given; omit block=",
                     "block",
                 )
             return block
         if self.block is not None or not self._launcher.has_grid:
             return self.block or (1, 1, 1)
-        if interface is not None and interface.open_block:
+        if self._interface.open_block:
             return None
         raise self._error(
             f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{self._other_blocks()}",
@@ -255,8 +255,6 @@ class LaunchConfigReader:
 
     def _other_blocks(self) -> str:
         """Return the block of the function's other candidates, as the end of a message."""
-        if self._find_block is None:
-            return ""
         others = self._find_block()
         if others is None:
             return ""
@@ -282,10 +280,9 @@ class LaunchConfigReader:
 
     def _default_shared_memory(self, block: Triple) -> int:
         """Return the bytes of a call that gives none."""
-        interface = self._signature.interface
-        if interface is None or self._launcher.no_shared_memory:
+        if self._launcher.no_shared_memory:
             return 0
-        default = interface.shared_memory
+        default = self._interface.shared_memory
         if isinstance(default, int):
             return default
         x, y, z = block
@@ -295,12 +292,9 @@ class LaunchConfigReader:
         """Return whether each call must give the bytes of dynamic shared memory."""
         if SHARED_MEMORY not in self._signature.launch or self._launcher.no_shared_memory:
             return False
-        interface = self._signature.interface
-        if interface is None:
-            return True
         # A binary whose types are unknown has the launch value of each kernel, also of one that
         # uses no shared memory.
-        return not interface.shared_memory and _OPAQUE not in interface.extra
+        return not self._interface.shared_memory and _OPAQUE not in self._interface.extra
 
     def _triple(self, word: str, value: Any, least: int) -> Triple:
         parts: Sequence[Any] = (value,)
@@ -347,15 +341,3 @@ def as_given(dims: Dims, triple: Triple | None) -> int | tuple[int, ...] | None:
     if isinstance(dims, (tuple, list)):
         return triple[: len(dims)]
     return triple[0]
-
-
-def _shorten(dims: Triple) -> int | tuple[int, ...]:
-    """Return the dimensions as a user writes them: without ones at the end, and an int for x
-    alone.
-    """
-    x, y, z = dims
-    if z != 1:
-        return dims
-    if y != 1:
-        return x, y
-    return x

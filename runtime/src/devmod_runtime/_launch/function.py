@@ -96,9 +96,7 @@ def describe(function: Function) -> str:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
     if function._launcher.has_grid:
         lines += ["Launch", "------", f"    {function.launch_text()}", ""]
-    variants: Sequence[str] = ()
-    if function._rules.variants is not None:
-        variants = function._rules.variants()
+    variants = function._rules.variants()
     if variants:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
     origin = function._rules.origin
@@ -186,8 +184,8 @@ class Rules(NamedTuple):
     resolve: Callable[[Device], Any] | None = None
     find_devices: Callable[[], list[Device]] = list
     device: Device | None = None
-    variants: Callable[[], Sequence[str]] | None = None
-    find_block: Callable[[], Dims] | None = None
+    variants: Callable[[], Sequence[str]] = list
+    find_block: Callable[[], Dims] = lambda: None
     origin: Origin | Callable[[], Origin] | None = None
     payload: tuple[str, Binary] | None = None
     own: Module | None = None
