@@ -4,7 +4,6 @@ default.
 
 from __future__ import annotations
 
-from itertools import accumulate, islice
 from keyword import iskeyword
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -75,9 +74,11 @@ class ArgumentOrder:
         self.keywords_only = keywords_only
         self.flattened = flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
-        #: For each of the kernel's arguments the names of the members in its place; () for one that
-        #: is not flattened.
-        self._groups: list[Sequence[str]] = [()] * len(self.arguments)
+        #: For each of the kernel's arguments its number in the call, or those of the members in its
+        #: place, and the names of these; () for one that is not flattened.
+        self._groups: list[tuple[Sequence[int], Sequence[str]]] = [
+            ((each.number,), ()) for each in self.arguments
+        ]
         if flattened:
             self._flatten()
         self._numbers: dict[str, int] = {}
@@ -116,7 +117,7 @@ class ArgumentOrder:
             members: Sequence[Member] = ()
             if param.name in self.flattened:
                 members = members_by_value(param)
-            self._groups[argument.number] = [each.name for each in members]
+            start = len(arguments)
             for member in members:
                 arguments.append(MemberArgument(len(arguments), member.name, kind_text(member)))
             if not members:
@@ -128,6 +129,10 @@ class ArgumentOrder:
                         argument.default,
                     )
                 )
+            self._groups[argument.number] = (
+                range(start, len(arguments)),
+                [each.name for each in members],
+            )
         self.arguments = arguments
 
     def _find_records(
@@ -138,15 +143,10 @@ class ArgumentOrder:
         """
         if not self.flattened and not any(block.name for block in interface.blocks):
             return {}
-        #: The number in the call of each of the kernel's arguments, or of its first member.
-        starts = list(accumulate([len(names) or 1 for names in self._groups], initial=0))
-
-        found = _block_records(interface, starts)
-        for number, names in enumerate(self._groups):
+        found = self._block_records(interface)
+        for number, (members, names) in enumerate(self._groups):
             if names:
-                members = range(starts[number], starts[number + 1])
-                name = interface.params[number].name
-                found.append(RecordArgument(name, members, number))
+                found.append(RecordArgument(interface.params[number].name, members, number))
 
         records: dict[str, RecordArgument] = {}
         for record in found:
@@ -154,6 +154,20 @@ class ArgumentOrder:
             while keyword in used_names or keyword in records or iskeyword(keyword):
                 keyword += "_"
             records[keyword] = record
+        return records
+
+    def _block_records(self, interface: Interface) -> list[RecordArgument]:
+        """Return the blocks of scalars that have a name."""
+        records: list[RecordArgument] = []
+        for index, block in enumerate(interface.blocks):
+            params: list[tuple[int, Param]] = []
+            numbers: list[int] = []
+            for number, param in enumerate(interface.params):
+                if _is_in_block(param, index):
+                    params.append((number, param))
+                    numbers += self._groups[number][0]
+            if block.name and params:
+                records.append(RecordArgument(block.name, numbers, -1, block.size, params))
         return records
 
     def describe_record(self, record: RecordArgument) -> str:
@@ -194,7 +208,6 @@ class ArgumentOrder:
                 last = max(last, positional.number)
 
         parameters: list[Parameter] = []
-        behind: list[Parameter] = []
         for argument, name in zip(self.arguments, names, strict=True):
             default: Any = Parameter.empty
             if argument.number in self._optional:
@@ -204,15 +217,11 @@ class ArgumentOrder:
                 kind = Parameter.KEYWORD_ONLY
             elif argument.number <= last:
                 kind = Parameter.POSITIONAL_ONLY
-            parameter = Parameter(name, kind, default=default, annotation=type_of(argument))
-            if kind is Parameter.KEYWORD_ONLY:
-                behind.append(parameter)
-            else:
-                parameters.append(parameter)
+            parameters.append(Parameter(name, kind, default=default, annotation=type_of(argument)))
 
         for keyword, record in self.records.items():
             if keyword.isidentifier() and keyword not in names:
-                behind.append(
+                parameters.append(
                     Parameter(
                         keyword,
                         Parameter.KEYWORD_ONLY,
@@ -220,7 +229,7 @@ class ArgumentOrder:
                         annotation=self.describe_record(record),
                     )
                 )
-        return [*parameters, *behind]
+        return sorted(parameters, key=lambda each: each.kind)
 
     def argument_of(self, argument: Argument, path: str) -> Argument | MemberArgument:
         """Return the argument of the call that holds an argument of the kernel, or the member of it
@@ -290,25 +299,31 @@ class ArgumentOrder:
         omitted = [number for number in self._optional if number not in present]
         defaults = tuple(self.arguments[number].default for number in omitted)
 
-        places = _places(positions, by_name, given, omitted)
+        # The values of a call: those by position, those by name, and the defaults.
+        keys: list[int | str] = [*positions, *given, *omitted]
+        places = [keys.index(by_name.get(each.number, each.number)) for each in self.arguments]
+        sources: list[int | Mapping[str, int]] = []
+        for members, member_names in self._groups:
+            first = members[0]
+            # Without members, the kernel's argument is a value of the call, also the record as it
+            # is, or the content of its block.
+            if not member_names or by_name.get(first) in self.records:
+                sources.append(places[first])
+            else:
+                sources.append(dict(zip(member_names, places[first:], strict=False)))
         converters = self._converters(given, count)
-        order: list[int] = []
-        groups: list[Sequence[str]] = []
-        numbers = iter(self.arguments)
-        for group_names in self._groups:
-            members = [each.number for each in islice(numbers, len(group_names) or 1)]
-            if by_name.get(members[0]) in self.records:
-                # The kernel's argument is the record as it is, or the content of its block.
-                group_names = ()
-                del members[1:]
-            groups.append(group_names)
-            order += [places[number] for number in members]
-        group = None
-        if any(groups):
-            group = _grouper(groups)
-        if order == list(range(len(self.arguments))) and not converters and not defaults:
-            return count, get, group
-        return count, get, _rearranger(order, converters, defaults, group)
+        pick = _picker(sources)
+        if not converters and not defaults:
+            if sources == [*range(len(sources))]:
+                return count, get, None
+            return count, get, pick
+
+        def rearrange(values: Arguments) -> Arguments:
+            for place, convert in converters:
+                values = (*values[:place], convert(values[place]), *values[place + 1 :])
+            return pick(values + defaults)
+
+        return count, get, rearrange
 
     def _names_by_number(self, names: Sequence[str], positions: Sequence[int]) -> dict[int, str]:
         """Return the name that gives each argument. A record gives several."""
@@ -515,79 +530,23 @@ class MemberArgument:
         return f"argument {self.number + 1} {self.name!r}"
 
 
-def _block_records(interface: Interface, starts: Sequence[int]) -> list[RecordArgument]:
-    """Return the blocks of scalars that have a name. `starts` has the number in the call of each of
-    the kernel's arguments.
+def _picker(sources: Sequence[int | Mapping[str, int]]) -> Arrange:
+    """Return the function that takes the kernel's arguments from the values of a call: the value
+    at a place, or a mapping of those at the places of its members.
     """
-    records: list[RecordArgument] = []
-    for index, block in enumerate(interface.blocks):
-        params: list[tuple[int, Param]] = []
-        numbers: list[int] = []
-        for number, param in enumerate(interface.params):
-            if _is_in_block(param, index):
-                params.append((number, param))
-                numbers += range(starts[number], starts[number + 1])
-        if block.name and params:
-            records.append(RecordArgument(block.name, numbers, -1, block.size, params))
-    return records
+    if len(sources) > 1 and all(isinstance(each, int) for each in sources):
+        return itemgetter(*sources)
 
-
-def _places(
-    positions: Sequence[int],
-    by_name: Mapping[int, str],
-    given: Sequence[str],
-    omitted: Sequence[int],
-) -> dict[int, int]:
-    """Return the place of each argument among the values of a call: those by position, those by
-    name as in `given`, and the defaults of the omitted ones.
-    """
-    count = len(positions)
-    places = {number: place for place, number in enumerate(positions)}
-    places |= {number: count + given.index(name) for number, name in by_name.items()}
-    places |= {number: place for place, number in enumerate(omitted, count + len(given))}
-    return places
-
-
-def _rearranger(
-    order: Sequence[int],
-    converters: Sequence[tuple[int, Converter]],
-    defaults: Arguments,
-    group: Arrange | None,
-) -> Arrange:
-    """Return the function that converts the records of a call, and puts the values in the kernel's
-    order.
-    """
-    pick: Arrange = tuple
-    if len(order) > 1:
-        pick = itemgetter(*order)
-
-    def rearrange(values: Arguments) -> Arguments:
-        for place, convert in converters:
-            values = (*values[:place], convert(values[place]), *values[place + 1 :])
-        values = pick(values + defaults)
-        if group is not None:
-            values = group(values)
-        return values
-
-    return rearrange
-
-
-def _grouper(groups: Sequence[Sequence[str]]) -> Arrange:
-    """Return the function that packs values into mappings, one for each group of names; a group
-    without names takes one value.
-    """
-
-    def group(values: Arguments) -> Arguments:
-        left = iter(values)
-        grouped: list[Any] = []
-        for names in groups:
-            if names:
-                grouped.append({name: next(left) for name in names})
+    def pick(values: Arguments) -> Arguments:
+        picked: list[Any] = []
+        for source in sources:
+            if isinstance(source, int):
+                picked.append(values[source])
             else:
-                grouped.append(next(left))
-        return tuple(grouped)
+                picked.append({name: values[place] for name, place in source.items()})
+        return tuple(picked)
 
-    return group
+    return pick
 
 
 def getter(names: Sequence[str]) -> Names:

@@ -374,8 +374,8 @@ def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
         data = _Content(nbytes)
         try:
             whole.write(value, name, data, 0)
-        except _MemberError as error:
-            raise StructError(name, error.path, error.text) from None
+        except ConversionError as error:
+            raise StructError(name, data.path, str(error)) from None
         if data.arrays:
             return AddressBytes(data, name, data.arrays)
         return bytes(data)
@@ -424,9 +424,11 @@ class AddressBytes(bytes):
 
 
 class _Content(bytearray):
-    """The bytes of a struct while its members are written, and the arrays whose addresses it
-    has.
+    """The bytes of a struct while its members are written, the arrays whose addresses it has, and
+    the member that is written, for errors.
     """
+
+    path: str
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(nbytes)
@@ -455,20 +457,11 @@ class StructError(ConversionError):
         self.text = text
 
 
-class _MemberError(Exception):
-    """A member's type cannot represent a value."""
-
-    def __init__(self, path: str, text: str) -> None:
-        self.path = path
-        self.text = text
-
-
 class _Number:
     """The writer of a number or a vector into the memory of a struct.
 
-    `write` writes a value at the byte `at`. It raises _MemberError, with the member's place in the
-    argument, if the type cannot represent the value. `mark` sets all bits of the memory that
-    `write` writes.
+    `write` writes a value at the byte `at`. `path` is the member's place in the argument, which
+    `data` gets. ConversionError if the type cannot represent the value.
     """
 
     def __init__(self, member: Member) -> None:
@@ -477,30 +470,22 @@ class _Number:
         self._three = member.type.endswith("x3")
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
+        data.path = path
         # The dtype of an array of three-vectors may have a fourth lane, which is padding.
         if self._three and getattr(value, "shape", None) == (4,):
             value = value[:3]
-        try:
-            packed = self._pack(value)
-        except ConversionError as error:
-            raise _MemberError(path, str(error)) from None
-        data[at : at + self._size] = packed[: self._size]
-
-    def mark(self, data: bytearray, at: int) -> None:
-        data[at : at + self._size] = b"\xff" * self._size
+        data[at : at + self._size] = self._pack(value)[: self._size]
 
 
 class _Address(_Number):
     """The writer of the address of a device array."""
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
-        try:
-            number = address_number(value)
-            if number is None:
-                number = value.device.address(value.region)
-                data.arrays.append((path, value))
-        except ConversionError as error:
-            raise _MemberError(path, str(error)) from None
+        data.path = path
+        number = address_number(value)
+        if number is None:
+            number = value.device.address(value.region)
+            data.arrays.append((path, value))
         super().write(number, path, data, at)
 
 
@@ -545,23 +530,20 @@ class _Array:
         ):
             data[at : at + self._count] = value
             return
+        data.path = path
         unordered = isinstance(value, (str, bytes, bytearray, Mapping, set, frozenset))
         if unordered or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
-            raise _MemberError(
-                path, f"{describe_value(value)} is not a sequence of {self._count} elements"
+            raise ConversionError(
+                f"{describe_value(value)} is not a sequence of {self._count} elements"
             )
         if len(value) != self._count:
-            raise _MemberError(path, f"expected {self._count} elements, got {len(value)}")
+            raise ConversionError(f"expected {self._count} elements, got {len(value)}")
         for number, item in enumerate(value):
             names = getattr(getattr(item, "dtype", None), "names", None)
             # The dtype of an array with padding between its elements.
             if names == ("value",) and not isinstance(self._element, _Struct):
                 item = item["value"]
             self._element.write(item, f"{path}[{number}]", data, at + number * self._stride)
-
-    def mark(self, data: bytearray, at: int) -> None:
-        for number in range(self._count):
-            self._element.mark(data, at + number * self._stride)
 
 
 class _Struct:
@@ -576,14 +558,14 @@ class _Struct:
         self._layout: tuple[Any, int] | None = None
 
     def write(self, value: Any, path: str, data: _Content, at: int) -> None:
+        data.path = path
         dtype = getattr(value, "dtype", None)
         if isinstance(value, Mapping):
-            values = self._by_name(value, value.keys(), path)
+            values = self._by_name(value, value.keys(), data)
         elif getattr(dtype, "names", None):
             if value.ndim:
-                raise _MemberError(
-                    path,
-                    f"{describe_value(value)} is not one struct; pass one record, such as array[0]",
+                raise ConversionError(
+                    f"{describe_value(value)} is not one struct; pass one record, such as array[0]"
                 )
             if self._is_declared(dtype):
                 assert self._layout is not None
@@ -591,12 +573,11 @@ class _Struct:
                 data[at : at + self._nbytes] = bits.to_bytes(self._nbytes, "little")
                 return
             record = value[()]
-            values = self._by_name(record, record.dtype.names, path)
+            values = self._by_name(record, record.dtype.names, data)
         elif isinstance(value, tuple):
             if len(value) != len(self._names):
-                raise _MemberError(
-                    path,
-                    f"expected {len(self._names)} values ({list_names(self._names)}), got {len(value)}",
+                raise ConversionError(
+                    f"expected {len(self._names)} values ({list_names(self._names)}), got {len(value)}"
                 )
             values = list(value)
         else:
@@ -605,21 +586,18 @@ class _Struct:
                     value, f"uint8x{self._nbytes}", self._nbytes
                 )
             except TypeError:
-                raise _MemberError(
-                    path,
+                raise ConversionError(
                     f"{describe_value(value)} is not a struct of {self._nbytes} bytes; pass a mapping, a tuple or a NumPy record of "
-                    f"{list_names(self._names)}, or bytes",
+                    f"{list_names(self._names)}, or bytes"
                 ) from None
-            except ConversionError as error:
-                raise _MemberError(path, str(error)) from None
             return
         for (name, offset, writer), item in zip(self._members, values, strict=True):
             writer.write(item, _join(path, name), data, at + offset)
 
-    def _by_name(self, value: Any, names: Any, path: str) -> list[Any]:
+    def _by_name(self, value: Any, names: Any, data: _Content) -> list[Any]:
         if "" in self._names:
-            raise _MemberError(
-                path, "the struct has members without names; pass a tuple of its values, or bytes"
+            raise ConversionError(
+                "the struct has members without names; pass a tuple of its values, or bytes"
             )
         members = set(self._names)
         for name in names:
@@ -627,14 +605,12 @@ class _Struct:
                 hint = ""
                 if isinstance(name, str):
                     hint = did_you_mean(name, self._names)
-                raise _MemberError(
-                    _join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}"
-                )
+                data.path = _join(data.path, str(name))
+                raise ConversionError(f"unknown; expected {list_names(self._names)}{hint}")
         for name in self._names:
             if name not in names:
-                raise _MemberError(
-                    _join(path, name), f"missing; expected {list_names(self._names)}"
-                )
+                data.path = _join(data.path, name)
+                raise ConversionError(f"missing; expected {list_names(self._names)}")
         return [value[name] for name in self._names]
 
     def _is_declared(self, dtype: Any) -> bool:
@@ -649,16 +625,14 @@ class _Struct:
             except FormatError:
                 return False
             mask = bytearray(self._nbytes)
-            self.mark(mask, 0)
+            for _, start, type_ in _places(self._declared, "", 0):
+                size = array_bytes(parse_dtype(type_))
+                mask[start : start + size] = b"\xff" * size
             self._layout = (declared, int.from_bytes(mask, "little"))
         declared = self._layout[0]
         return bool(declared == dtype) or (
             set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype)
         )
-
-    def mark(self, data: bytearray, at: int) -> None:
-        for _, offset, writer in self._members:
-            writer.mark(data, at + offset)
 
 
 class BufferLayout:
@@ -700,6 +674,8 @@ class BufferLayout:
             if text[:2] != "|V":
                 texts |= dict.fromkeys(range(at, at + np.dtype(text).itemsize), text)
         for path, offset, type_ in _places(self._members, self._name, 0):
+            if type_ == "uint8":  # bytes of a union, or of a pointer
+                continue
             try:
                 expected = numpy_dtype(type_)
             except FormatError:
@@ -726,12 +702,10 @@ def _moved(members: Sequence[Member], dtype: Any, path: str, at: int) -> str:
 
 
 def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str, int, str]]:
-    """Yield the name, the offset and the type of each number in a struct, without bytes."""
+    """Yield the name, the offset and the type of each number in a struct."""
     for member in members:
         places = [(_join(path, member.name), at + member.offset)]
         code, bits, lanes = parse_dtype(member.type or "uint8")
-        if (code, bits) == (1, 8) and not member.members:
-            continue
         for count, stride in zip(member.shape, member.strides, strict=True):
             places = [
                 (f"{name}[{index}]", start + index * stride)
