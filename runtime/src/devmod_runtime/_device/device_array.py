@@ -17,7 +17,7 @@ from devmod_runtime._fork import check_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
     import numpy as np
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from devmod import Device
     from devmod_runtime._device.image import Image
     from devmod_runtime._device.stream import Event
+
+    #: What makes the error of a copy from its text and the argument.
+    Refusal = Callable[[str, str], ArgumentError]
 else:
     from devmod._util.numpy import np
 
@@ -336,7 +339,45 @@ def copy(
     ArgumentError, LaunchError
         As for `Array.copy_from`.
     """
-    return _Copy(source, target, name).run(stream, wait)
+    on_device = _device_array(target)
+    if on_device is None:
+        on_device = _device_array(source)
+    device = None
+    kind = ""
+    if on_device is not None:
+        device = on_device.device
+        kind = device.kind
+
+    def refusal(text: str, argument: str) -> ArgumentError:
+        return ArgumentError(f"{name}: {text}", kind=kind, argument=argument)
+
+    given = _end(source, "source", refusal)
+    taken = _end(target, "target", refusal)
+    _check_ends(given, taken, refusal)
+    if device is None:
+        assert isinstance(given, HostView)
+        assert isinstance(taken, HostView)
+        if stream is not None:
+            raise refusal("stream= is given, and both arrays are in the host's memory", "stream")
+        taken.read_from(_read_host, given, None)
+        return None
+    check_driver(kind)
+    copy_stream = _stream_of_copy(stream, device, refusal)
+    if taken.nbytes:
+        if isinstance(given, HostView):
+            assert not isinstance(taken, HostView)
+            write = device.write if wait else device.start_write
+            write(taken.region, given.read(), copy_stream)
+        elif not isinstance(taken, HostView):
+            _copy_on_devices(given, taken, copy_stream)
+        elif wait or not taken.is_direct:
+            taken.read_from(device.read, given.region, copy_stream)
+        else:
+            device.start_read(given.region, bytes_of(taken.array), copy_stream)
+    if wait:
+        copy_stream.synchronize()
+        return None
+    return copy_stream.record()
 
 
 def copy_to_numpy(array: Array, out: Any) -> np.ndarray[Any, Any]:
@@ -351,10 +392,10 @@ def copy_to_numpy(array: Array, out: Any) -> np.ndarray[Any, Any]:
         raise ArgumentError(
             f"numpy: expected a NumPy array as out, got {describe_value(out)}", argument="out"
         )
-    copy = _Copy(array, out, "numpy")
-    if copy.device is not None:
-        copy.device.synchronize()
-    copy.run(None, True)
+    on_device = _device_array(array)
+    if on_device is not None:
+        on_device.device.synchronize()
+    copy(array, out, "numpy")
     return out
 
 
@@ -364,138 +405,67 @@ def _device_array(value: Any) -> DeviceArray | None:
     return None
 
 
-class _Copy:
-    """A checked copy. At least one of its arrays is devmod's.
+def _end(value: object, role: str, refusal: Refusal) -> DeviceArray | HostView:
+    """Return a device array, or the view of a host array."""
+    array = _device_array(value)
+    if array is not None:
+        return array
+    try:
+        view = host_view(value)
+    except ConversionError as error:
+        raise refusal(f"the {role} {error}", role) from None
+    if view is None:
+        raise refusal(
+            f"the {role} is {describe_value(value)}, expected an array of devmod or of the host",
+            role,
+        )
+    return view
 
-    Parameters
-    ----------
-    source, target
-        The arrays.
-    name
-        The function's name in messages.
 
-    Attributes
-    ----------
-    source, target
-        Device arrays, or views of host arrays.
-    device : Device or None
-        The device that copies; None for a copy on the host.
-
-    Raises
-    ------
-    ArgumentError
-        As for `Array.copy_from`.
-    """
-
-    def __init__(self, source: object, target: object, name: str) -> None:
-        self._name = name
-        self.device: Device | None = None
-        on_device = _device_array(target)
-        if on_device is None:
-            on_device = _device_array(source)
-        if on_device is not None:
-            self.device = on_device.device
-        self.source = self._end(source, "source")
-        self.target = self._end(target, "target")
-        self._check()
-
-    def run(self, stream: object, wait: bool) -> Event | None:
-        """Copy, in the order of a stream. Return the event at the end if `wait` is false."""
-        source = self.source
-        target = self.target
-        device = self.device
-        if isinstance(source, HostView) and isinstance(target, HostView):
-            if stream is not None:
-                raise self._error(
-                    "stream= is given, and both arrays are in the host's memory", "stream"
-                )
-            target.read_from(_read_host, source, None)
-            return None
-        assert device is not None
-        check_driver(device.kind)
-        copy_stream = self._stream(stream, device)
-        if target.nbytes:
-            if isinstance(source, HostView):
-                assert not isinstance(target, HostView)
-                write = device.write if wait else device.start_write
-                write(target.region, source.read(), copy_stream)
-            elif isinstance(target, HostView):
-                if wait or not target.is_direct:
-                    target.read_from(device.read, source.region, copy_stream)
-                else:
-                    device.start_read(source.region, bytes_of(target.array), copy_stream)
-            else:
-                _copy_on_devices(source, target, copy_stream)
-        if wait:
-            copy_stream.synchronize()
-            return None
-        return copy_stream.record()
-
-    def _end(self, value: object, role: str) -> DeviceArray | HostView:
-        array = _device_array(value)
-        if array is not None:
-            return array
-        try:
-            view = host_view(value)
-        except ConversionError as error:
-            raise self._error(f"the {role} {error}", role) from None
-        if view is None:
-            raise self._error(
-                f"the {role} is {describe_value(value)}, expected an array of devmod or of the host",
-                role,
-            )
-        return view
-
-    def _check(self) -> None:
-        source = self.source
-        target = self.target
-        source_type, source_shape, _ = scalar_shape(source.dtype, source.shape)
-        target_type, target_shape, _ = scalar_shape(target.dtype, target.shape)
-        if source_type != target_type:
-            raise self._error(
-                f"the source has elements of {source.dtype}, and the target of {target.dtype}; devmod converts no elements: convert "
-                "them on the host, as in device.from_numpy(array.numpy().astype(dtype)), or with a kernel",
+def _check_ends(
+    source: DeviceArray | HostView, target: DeviceArray | HostView, refusal: Refusal
+) -> None:
+    source_type, source_shape, _ = scalar_shape(source.dtype, source.shape)
+    target_type, target_shape, _ = scalar_shape(target.dtype, target.shape)
+    if source_type != target_type:
+        raise refusal(
+            f"the source has elements of {source.dtype}, and the target of {target.dtype}; devmod converts no elements: convert "
+            "them on the host, as in device.from_numpy(array.numpy().astype(dtype)), or with a kernel",
+            "source",
+        )
+    if source_shape != target_shape:
+        advice = ""
+        if prod(source_shape) == prod(target_shape):
+            advice = "; reshape one of them"
+        raise refusal(
+            f"the source has the shape {source_shape}, and the target {target_shape}{advice}",
+            "source",
+        )
+    problem = ""
+    if isinstance(target, HostView):
+        problem = target.write_problem
+    else:
+        if target.read_only:
+            problem = "is read-only"
+        if not isinstance(source, HostView) and source.device.kind != target.device.kind:
+            raise refusal(
+                f"the source is on {source.device}, and the target on {target.device}; devices of two kinds share no memory: copy "
+                "through the host, as in target.copy_from(source.numpy())",
                 "source",
             )
-        if source_shape != target_shape:
-            advice = ""
-            if prod(source_shape) == prod(target_shape):
-                advice = "; reshape one of them"
-            raise self._error(
-                f"the source has the shape {source_shape}, and the target {target_shape}{advice}",
-                "source",
-            )
-        if not isinstance(target, HostView):
-            problem = ""
-            if target.read_only:
-                problem = "is read-only"
-            if not isinstance(source, HostView) and source.device.kind != target.device.kind:
-                raise self._error(
-                    f"the source is on {source.device}, and the target on {target.device}; devices of two kinds share no memory: copy "
-                    "through the host, as in target.copy_from(source.numpy())",
-                    "source",
-                )
-        else:
-            problem = target.write_problem
-        if problem:
-            raise self._error(f"the target {problem}", "target")
+    if problem:
+        raise refusal(f"the target {problem}", "target")
 
-    def _stream(self, stream: object, device: Device) -> Stream:
-        """Return the stream of the copy."""
-        if stream is None:
-            return device.current_stream
-        if not isinstance(stream, Stream) or stream.device is not device:
-            description = describe_value(stream)
-            if isinstance(stream, Stream):
-                description = f"a stream of {stream.device}"
-            raise self._error(f"stream= is {description}, expected a stream of {device}", "stream")
-        return stream
 
-    def _error(self, text: str, argument: str) -> ArgumentError:
-        kind = ""
-        if self.device is not None:
-            kind = self.device.kind
-        return ArgumentError(f"{self._name}: {text}", kind=kind, argument=argument)
+def _stream_of_copy(stream: object, device: Device, refusal: Refusal) -> Stream:
+    if stream is None:
+        return device.current_stream
+    if not isinstance(stream, Stream) or stream.device is not device:
+        description = describe_value(stream)
+        if isinstance(stream, Stream):
+            description = f"a stream of {stream.device}"
+        raise refusal(f"stream= is {description}, expected a stream of {device}", "stream")
+    return stream
 
 
 def _read_host(source: HostView, out: memoryview, _: object) -> None:
