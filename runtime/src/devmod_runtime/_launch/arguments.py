@@ -253,7 +253,7 @@ class Signature:
         self, text: str, argument: str = "", family: type[DevmodError] = ArgumentError
     ) -> DevmodError:
         """Return the error of a call. `text` follows the function in the message."""
-        return family(f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument)
+        return family(f"{self.label}{text}", kind=self.kind, function=self.name, argument=argument)
 
 
 def _untyped(arg_type: str) -> Param:

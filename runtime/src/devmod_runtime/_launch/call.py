@@ -402,12 +402,12 @@ def local_sizer(
             return
         problem = kernel.check_local([size for _, _, size in sizes])
         if problem:
-            raise _too_large(
-                f"{function.label} cannot be launched on {device}: {problem}",
-                function.name,
-                device,
-                sizes,
-                threads,
+            advice = _advice(sizes, threads)
+            first = sizes[0][0]
+            raise function._signature.error(
+                f" cannot be launched on {device}: {problem}{advice}",
+                first.name or str(first.number + 1),
+                LaunchError,
             )
         # After the check: a driver takes no size of 64 bits and more.
         for argument, _, size in sizes:
@@ -416,9 +416,8 @@ def local_sizer(
     return replace_locals
 
 
-def _too_large(
-    problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int
-) -> LaunchError:
+def _advice(sizes: Sequence[tuple[Argument, Local, int]], threads: int) -> str:
+    """Return what to do about defaults that take too much memory, as the end of a message."""
     listed = []
     smaller_block = ""
     for argument, value, size in sizes:
@@ -429,13 +428,6 @@ def _too_large(
             text += f" with {threads} threads in a block"
             smaller_block = ", or a smaller block="
         listed.append(text)
-    advice = ""
-    if listed:
-        advice = f"; {', '.join(listed)}: give it by name{smaller_block}"
-    first = sizes[0][0]
-    return LaunchError(
-        f"{problem}{advice}",
-        kind=device.kind,
-        function=name,
-        argument=first.name or str(first.number + 1),
-    )
+    if not listed:
+        return ""
+    return f"; {', '.join(listed)}: give it by name{smaller_block}"

@@ -97,7 +97,7 @@ class LaunchConfigReader:
         if self._unset:  # before the block, which may depend on them
             keywords = ", ".join(each.keyword for each in self._unset)
             raise self._error(
-                f"has constants without a value; set them: f.specialize({keywords})",
+                f" has constants without a value; set them: f.specialize({keywords})",
                 family=LaunchError,
             )
         request = LaunchRequest()
@@ -112,7 +112,7 @@ class LaunchConfigReader:
             word = _first_given(grid, block, threads)
             if word:
                 raise self._error(
-                    f"has no grid and no threads, since a launch is one call; omit {word}=", word
+                    f" has no grid and no threads, since a launch is one call; omit {word}=", word
                 )
             request.grid = (1, 1, 1)
         given_block = None
@@ -127,7 +127,7 @@ class LaunchConfigReader:
         if grid is not None and threads is not None:
             problem = f"was given grid={grid!r} and threads={threads!r}"
             raise self._error(
-                f"{problem}: give grid=, the number of blocks, or threads=, the number of threads",
+                f" {problem}: give grid=, the number of blocks, or threads=, the number of threads",
                 "threads",
             )
         if threads is not None:
@@ -136,7 +136,7 @@ class LaunchConfigReader:
             request.grid = self._triple("grid", grid, 0)
         else:
             expected = "threads=, the number of threads, or grid=, the number of blocks"
-            raise self._error(f"needs {expected}: an int, or up to three ints for x, y, z", "grid")
+            raise self._error(f" needs {expected}: an int, or up to three ints for x, y, z", "grid")
 
     def resolve(self, request: LaunchRequest, kernel: Kernel) -> tuple[LaunchConfig, Any]:
         """Return the configuration of a launch on the device of `kernel`, and the kernel's shape of
@@ -169,7 +169,7 @@ class LaunchConfigReader:
         if clusters != _NO_CLUSTERS and not self._launcher.has_clusters:
             got = next(each for each in clusters if max(each) > 1)
             problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
-            raise self._error(f"cannot be launched: {problem}", family=LaunchError)
+            raise self._error(f" cannot be launched: {problem}", family=LaunchError)
         try:
             return config, kernel.shape(config)
         except LaunchError as error:
@@ -204,13 +204,13 @@ class LaunchConfigReader:
         if word:
             keywords = "threads=" if word == "threads" else "grid= or block="
             raise self._error(
-                f"is called with {keywords} and with launch values after its arguments; give one of them",
+                f" is called with {keywords} and with launch values after its arguments; give one of them",
                 word,
             )
         has_value = SHARED_MEMORY in signature.launch
         if has_value and shared_memory is not None:
             raise self._error(
-                "is called with shared_memory= and with its launch value after the arguments; give one of them",
+                " is called with shared_memory= and with its launch value after the arguments; give one of them",
                 "shared_memory",
             )
 
@@ -240,7 +240,7 @@ class LaunchConfigReader:
         if block is not None:
             if self._interface.block not in (None, block):
                 raise self._error(
-                    f"is built for blocks of {self._interface.block} threads, and {block} was given; omit block=",
+                    f" is built for blocks of {self._interface.block} threads, and {block} was given; omit block=",
                     "block",
                 )
             return block
@@ -249,7 +249,7 @@ class LaunchConfigReader:
         if self._interface.open_block:
             return None
         raise self._error(
-            f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{self._other_blocks()}",
+            f" needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{self._other_blocks()}",
             "block",
         )
 
@@ -265,7 +265,7 @@ class LaunchConfigReader:
         if value is None:
             if self._needs_shared_memory():
                 raise self._error(
-                    "uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block, or a "
+                    " uses dynamic shared memory, and its interface has no default: give shared_memory=, the bytes for each block, or a "
                     "default to devmod.compile(…, shared_memory=…)",
                     "shared_memory",
                 )
@@ -273,7 +273,7 @@ class LaunchConfigReader:
         number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
         if number and self._launcher.no_shared_memory:
             raise self._error(
-                f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}",
+                f" cannot be given shared_memory={number}: {self._launcher.no_shared_memory}",
                 "shared_memory",
             )
         return number
@@ -302,7 +302,7 @@ class LaunchConfigReader:
             parts = value
         if not 1 <= len(parts) <= 3:
             raise self._error(
-                f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z",
+                f" was given {word}={value!r}: expected an int, or up to three ints for x, y, z",
                 word,
             )
         counts = [self._count(word, part, f"{word}={value!r}", least) for part in parts]
@@ -314,11 +314,11 @@ class LaunchConfigReader:
             number = int(value.__index__())
         except (AttributeError, TypeError):
             raise self._error(
-                f"was given {subject}: {explain_not_int(value, argument)}", argument
+                f" was given {subject}: {explain_not_int(value, argument)}", argument
             ) from None
         if not least <= number <= _MAX:
             raise self._error(
-                f"was given {subject}: {number} is not a count of {least} or more", argument
+                f" was given {subject}: {number} is not a count of {least} or more", argument
             )
         return number
 

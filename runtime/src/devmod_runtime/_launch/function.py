@@ -543,8 +543,8 @@ class Function(ProcessLocal):
         for name in constants.keys() & arguments:
             known = self._launcher.constants
             if name not in known:
-                raise self._error(
-                    f"{self.label} has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
+                raise self._signature.error(
+                    f" has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
                     f"{list_names(known)}{did_you_mean(name, known)}",
                     name,
                 )
@@ -558,8 +558,8 @@ class Function(ProcessLocal):
             f"{word}={escape_line(repr(each))}"
             for word, each in zip(("grid", "block"), parts, strict=False)
         )
-        raise self._error(
-            f"{self.label}: f[…] is no launch; give the grid and the block in the call: f(…, {given})",
+        raise self._signature.error(
+            f": f[…] is no launch; give the grid and the block in the call: f(…, {given})",
             "grid",
         )
 
@@ -580,16 +580,16 @@ class Function(ProcessLocal):
         if isinstance(device, str):
             device = find_device(device)
         if not isinstance(device, Device):
-            raise self._error(
-                f"{self.label}: on() takes a device, such as {self.kind!r}, or devmod.device({self.kind!r}); got "
+            raise self._signature.error(
+                f": on() takes a device, such as {self.kind!r}, or devmod.device({self.kind!r}); got "
                 f"{describe_value(device)}",
                 "device",
             )
         if self._rules.resolve is not None:
             return self._rules.resolve(device)  # type: ignore[no-any-return]
         if device.kind != self.kind:
-            raise self._error(
-                f"{self.label} cannot run on {device}: expected a device of kind {self.kind}",
+            raise self._signature.error(
+                f" cannot run on {device}: expected a device of kind {self.kind}",
                 "device",
             )
         function = self.replace(device=device)
@@ -699,13 +699,10 @@ class Function(ProcessLocal):
     def unsupported(self, argument: Argument, what: str) -> DevmodError:
         """Return the error for an argument that the backend does not support. `what` it is."""
         return self._signature.error(
-            f"cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments",
+            f" cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments",
             argument.name,
             LaunchError,
         )
-
-    def _error(self, text: str, argument: str) -> ArgumentError:
-        return ArgumentError(text, kind=self.kind, function=self.name, argument=argument)
 
     @property
     def __name__(self) -> str:

@@ -40,14 +40,11 @@ class Opening:
     @staticmethod
     def build(function: Function, device: Device) -> Kernel:
         """Return a new kernel for a device. Raise the errors of `Function.open`."""
-        kind = function.kind
         if problem := fits(
             requirements(function._signature.interface, function._launcher.format),
             device.capabilities,
         ):
-            raise DeviceNotFoundError(
-                f"{function.label} {problem}", kind=kind, function=function.name
-            )
+            raise function._signature.error(f" {problem}", family=DeviceNotFoundError)
         return function._launcher.kernel(device)
 
     @staticmethod

@@ -258,13 +258,13 @@ class ArgumentOrder:
         if count and self.keywords_only:
             example = ", ".join(f"{keyword_of(each) or each.label}=…" for each in self.positional)
             raise self._error(
-                f"takes its arguments by name: {self.keywords_only}. Call it as f({example}, threads=…)"
+                f" takes its arguments by name: {self.keywords_only}. Call it as f({example}, threads=…)"
             )
         if behind and count == len(self.positional) + behind:
             if not keywords:
                 return self.arrange(args[:-behind], keywords) + args[-behind:]
             raise self._error(
-                "is called with launch values and with arguments by name; launch values follow the arguments by position"
+                " is called with launch values and with arguments by name; launch values follow the arguments by position"
             )
 
         names = tuple(keywords)
@@ -350,7 +350,7 @@ class ArgumentOrder:
         if record:
             other = f"in the record {record}="
         return self._error(
-            f"got {argument.label} twice: {way} and {other}; it takes {self._count_text()}",
+            f" got {argument.label} twice: {way} and {other}; it takes {self._count_text()}",
             argument.name,
         )
 
@@ -377,7 +377,7 @@ class ArgumentOrder:
         def check(value: Any) -> Any:
             if isinstance(value, tuple):
                 raise self._error(
-                    f"takes the members of {keyword}= by name, in a mapping: {self.keywords_only}",
+                    f" takes the members of {keyword}= by name, in a mapping: {self.keywords_only}",
                     keyword,
                 )
             return value
@@ -415,7 +415,7 @@ class ArgumentOrder:
                 if isinstance(error, StructError):
                     member = _first_name(error.path[len(keyword) + 1 :])
                 raise self._error(
-                    f"got an invalid record {keyword}=: {error}", member or keyword
+                    f" got an invalid record {keyword}=: {error}", member or keyword
                 ) from None
             if isinstance(data, AddressBytes):
                 return AddressBlock(data, keyword, data.arrays)
@@ -425,9 +425,9 @@ class ArgumentOrder:
 
     def _unknown(self, name: str) -> DevmodError:
         if any(keyword_of(each) == name for each in self.arguments):
-            return self._error(f"has several arguments {name!r}: give them by position", name)
+            return self._error(f" has several arguments {name!r}: give them by position", name)
         return self._error(
-            f"has no argument {quote_name(name)}; it takes {self._count_text()}"
+            f" has no argument {quote_name(name)}; it takes {self._count_text()}"
             f"{did_you_mean(name, [*self._numbers, *self.records, *LAUNCH_KEYWORDS])}",
             name,
         )
@@ -453,7 +453,7 @@ class ArgumentOrder:
             hints = [self.record_hint(each.number) for each in missing]
             advice += next(filter(None, hints), "")
         return self._error(
-            f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name
+            f" is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name
         )
 
     def record_hint(self, number: int) -> str:
@@ -485,7 +485,7 @@ class ArgumentOrder:
         if tags:
             behind = f"; its launch values ({', '.join(tags)}) may follow them"
         verb = "was" if count == 1 else "were"
-        return f"takes {self._count_text()}{behind}; {count} {verb} given"
+        return f" takes {self._count_text()}{behind}; {count} {verb} given"
 
 
 class RecordArgument(NamedTuple):

@@ -157,8 +157,8 @@ class TunedFunction(Function):
         """
         names = [each.name for each in self.key_arguments]
         if sizes.keys() != set(names):
-            raise self._error(
-                f"{self.label}: launch_config takes the arguments that decide the variant and the grid: expected {list_names(names)}, got "
+            raise self._signature.error(
+                f": launch_config takes the arguments that decide the variant and the grid: expected {list_names(names)}, got "
                 f"{list_names(sizes)}",
                 next(iter(sizes), ""),
             )
@@ -243,15 +243,15 @@ class TunedFunction(Function):
         if variant.grid:
             for word, value in (("grid", grid), ("threads", threads), ("block", block)):
                 if value is not None:
-                    raise self._error(
-                        f"{self.label} has a grid of its own, and was given {word}={value!r}; omit {word}=",
+                    raise self._signature.error(
+                        f" has a grid of its own, and was given {word}={value!r}; omit {word}=",
                         word,
                     )
             try:
                 grid = variant.grid_of(numbers)
             except ExpressionError as error:
                 at = pairs_text(numbers)
-                raise self._error(f"{function.label}, {at}: {error}", next(iter(numbers))) from None
+                raise function._signature.error(f", {at}: {error}", next(iter(numbers))) from None
         return function._config_reader.read(args, grid, block, threads, shared_memory)
 
     # -- the variants
@@ -294,8 +294,9 @@ class TunedFunction(Function):
         if self._rules.only is not None:
             found = self._only(found, self._rules.only)
         if not found:
-            problem = f"has no variant that fits {device}"
-            raise DeviceNotFoundError(f"{self.label} {problem}", kind=self.kind, function=self.name)
+            raise self._signature.error(
+                f" has no variant that fits {device}", family=DeviceNotFoundError
+            )
         self._offers[device] = found
         return found
 
