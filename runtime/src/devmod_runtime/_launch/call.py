@@ -119,7 +119,7 @@ class KernelCall(CheckedCall):
         if set_sizes is not None:
             set_sizes(self.values)
         if bound:
-            expand(function._packs, device, self.values)
+            expand(function._packs, self.values)
             return
         enqueue = _caller(self.kernel, self.stream, self.shape, function._packs, set_sizes)
         if program:
@@ -193,7 +193,7 @@ class KernelCall(CheckedCall):
                 if device.length_unit and view.nbytes < transfer.source.nbytes:
                     # The kernel sees the length of its own array.
                     memory = device.slice(memory, 0, view.nbytes)
-                values[number] = memory if fields is None else (device, memory, fields)
+                values[number] = memory if fields is None else (memory, fields)
             result = self.enqueue(values)
             stream.synchronize()  # an interrupt may not end the wait of a copy
             if in_place:
@@ -261,7 +261,7 @@ class KernelCall(CheckedCall):
         fields = argument.packed.fields(taken.dtype, taken.shape)
         if type(taken) is HostView:
             return fields
-        return taken.device, memory, fields
+        return memory, fields
 
     def _check_addresses(self, argument: Argument, value: AddressBytes) -> None:
         """Check the arrays whose addresses a struct or a block has."""
@@ -348,11 +348,8 @@ def _caller(
     packs: Sequence[tuple[int, Pack]],
     set_sizes: Callable[[list[Any]], None] | None,
 ) -> Queue:
-    """Return the function that queues a launch. It raises ConversionError if an array that is
-    several values is on another device.
-    """
+    """Return the function that queues a launch."""
     enqueue = kernel.caller(stream, shape)
-    device = stream.device
     if not packs and set_sizes is None:
         return enqueue
 
@@ -360,8 +357,7 @@ def _caller(
         values = [*values]
         if set_sizes is not None:
             set_sizes(values)
-        if packs and not expand(packs, device, values):
-            raise ConversionError
+        expand(packs, values)
         return enqueue(values)
 
     return call

@@ -132,8 +132,8 @@ def repeated_types(
     none.
     """
     buffers = [each for each in arguments if each.kind == "buffer"]
-    # The shape of an array for vectors with padding is checked each time.
-    if len(buffers) != copies or any(each.is_padded or each.is_address for each in arguments):
+    # The shape of an array for vectors with padding, and for several values, is read each time.
+    if len(buffers) != copies or any(map(_is_read, arguments)):
         return {}
     dtypes: dict[int, np.dtype[Any]] = {}
     for buffer in buffers:
@@ -145,6 +145,10 @@ def repeated_types(
             return {}
         dtypes[buffer.number] = array.dtype
     return dtypes
+
+
+def _is_read(argument: Argument) -> bool:
+    return argument.is_padded or argument.is_address or argument.packed is not None
 
 
 @lru_cache(256)

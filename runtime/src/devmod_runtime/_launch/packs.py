@@ -10,17 +10,12 @@ from typing import Any
 
 from devmod import Param
 from devmod.backend import ConversionError, array_bytes, parse_dtype
-from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.scalars import packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_runtime._device.host import Shape
     from devmod_runtime._launch.scalars import Packer
-
-#: In the values of a launch: the device, the memory, and all values of the kernel, with None for
-#: the address.
-Packed = tuple[object, object, list[bytes | None]]
 
 #: The number of shapes whose values are cached.
 _MAX_CACHED = 256
@@ -102,23 +97,12 @@ class Pack:
             return shape[:-1]
         return (prod(shape) * size // self._unit,)
 
-    def of_array(self, array: DeviceArray) -> Packed:
-        """Return what a plain call has for a device array. Raise ConversionError if `KernelCall`
-        must convert it.
-        """
-        if array.dtype is not self._type and self._type:
-            raise ConversionError("")
-        return array.device, array.memory, self.fields(array.dtype, array.shape)
 
-
-def expand(packs: Sequence[tuple[int, Pack]], device: object, values: list[Any]) -> bool:
-    """Replace each array in the values of a launch by the values of the kernel. Return False if one
-    is not on `device`.
+def expand(packs: Sequence[tuple[int, Pack]], values: list[Any]) -> None:
+    """Replace each array in the values of a launch, its memory and its `Pack.fields`, by the values
+    of the kernel.
     """
     for number, pack in packs:
-        owner, memory, fields = values[number]
-        if owner is not device:
-            return False
+        memory, fields = values[number]
         values[number : number + 1] = fields
         values[number + pack.pointer] = memory
-    return True

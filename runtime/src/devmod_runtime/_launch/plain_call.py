@@ -38,8 +38,8 @@ MISSING = object()
 #: The number of arguments too many that a call can have before they are taken for those by name.
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
-#: For each letter of `_kind_of`, the value that the kernel takes.
-_VALUES = {"-": "a{}", "F": "a{}", "b": "m{}", "B": "m{}", "f": "v{}", "v": "v{}"}
+#: For letters of `_kind_of`, the name of the value that the kernel takes; v for the others.
+_VALUES = {"-": "a", "F": "a", "b": "m", "B": "m"}
 #: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself
 #: takes 0.6 µs of each call with host arrays.
 variables: Any = os.environ._data  # type: ignore[attr-defined]
@@ -151,28 +151,33 @@ def plain_call(function: Function) -> Callable[..., Any]:
 def _kind_of(argument: Argument) -> str:
     """Return the letter of what the code does for an argument.
 
-    b and B are arrays of one type and of any, f floats, v other values.
-    F and - are floats and others that the kernel converts.
+    b and B are arrays of one type and of any, p and P those that are several values of the kernel,
+    f floats, v other values. F and - are floats and others that the kernel converts.
     """
-    if argument.packed is None and (argument.kind == "buffer" or argument.is_address):
+    if argument.kind == "buffer" or argument.is_address:
+        letter = "b"
+        if argument.packed is not None:
+            letter = "p"
         if argument.is_padded or (argument.type and not argument.is_address):
-            return "b"
-        return "B"
+            return letter
+        return letter.upper()
     if argument.plain_packer is not None and argument.plain_packer[0] is float:
         return "f"
     return "v"
 
 
-def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]:
-    """Return the type of a value that is converted, and the converter.
+def _converter(argument: Argument) -> tuple[object, Callable[..., Any] | None]:
+    """Return the type of a value that is converted, and the converter. That of an array that is
+    several values takes its type and its shape.
 
     No value has the type "-".
     """
-    if argument.packed is not None:
-        return DeviceArray, argument.packed.of_array
     if argument.kind == "buffer":
+        fields = None
+        if argument.packed is not None:
+            fields = argument.packed.fields
         # `KernelCall` checks the shape of an array for vectors with padding.
-        return "-" if argument.is_padded else argument.type, None
+        return "-" if argument.is_padded else argument.type, fields
     if argument.kind == "local":
         return Local, lambda value: value
     return argument.plain_packer or ("-", argument.pack)
@@ -291,7 +296,7 @@ def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]
     current = "current = stream if stream is not None or not entered else current_stream"
     if first < 0:
         return ["    device = None", f"    {current}(self.default_device())"]
-    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bBpP"]
     return [
         f"    if type(a{first}) is DeviceArray:",
         f"        device = a{first}.device",
@@ -308,7 +313,7 @@ def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]
 
 def _passed(kinds: str, is_unpacked: bool) -> str:
     """Return the text of what the function that queues a launch takes."""
-    values = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
+    values = [f"{_VALUES.get(kind, 'v')}{number}" for number, kind in enumerate(kinds)]
     if is_unpacked:
         return ", ".join(values)
     return tuple_text(values)
@@ -317,7 +322,7 @@ def _passed(kinds: str, is_unpacked: bool) -> str:
 def _checks(kinds: str, arrays: Sequence[int], first: int, sizes: frozenset[int]) -> str:
     """Return the line that checks device arrays. It raises NOT_PLAIN."""
     checks = [f"a{number}.device is device" for number in arrays if number != first]
-    checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
+    checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] in "bp"]
     checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
     return f"        if not ({' and '.join(checks) or True}): raise KeyError"
 
@@ -329,6 +334,8 @@ def _conversions(kinds: str) -> list[str]:
         if kind == "F":
             is_plain = f"type(a{number}) is float or type(a{number}) is int"
             lines.append(f"    if not ({is_plain}): a{number} = real(a{number})")
+        if kind in "pP":
+            lines.append(f"    v{number} = m{number}, P{number}(a{number}.dtype, a{number}.shape)")
         if kind not in "fv":
             continue
         condition = f"kind is T{number}"

@@ -457,9 +457,8 @@ class Step:
         if packed is not None:
             array = self.value(given, values, arrays, {})
             number = numbers[given]
-            device = array.device
             fields = packed.fields(array.dtype, array.shape)
-            return lambda slots, scalars: (device, slots[number], fields)
+            return lambda slots, scalars: (slots[number], fields)
         if pack is None:
             return None
 

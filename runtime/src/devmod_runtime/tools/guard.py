@@ -442,7 +442,7 @@ class GuardedCall(KernelCall):
             if fields is None:
                 self.values[number] = memory
             else:
-                self.values[number] = (device, memory, fields)
+                self.values[number] = (memory, fields)
 
         self.keep()
         result = super().launch()
