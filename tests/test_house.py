@@ -405,6 +405,7 @@ TAKEN = {
     "_values.param.numpy_dtype",
     "_values.param.struct_dtype",
     "_values.info.block_text",
+    "_values.info.shorten",
     "_values.info.signature_text",
     "_values.param.kind_text",
     "_values.param.type_text",
