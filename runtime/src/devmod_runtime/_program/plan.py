@@ -947,7 +947,7 @@ class LaunchPlan:
         except ConversionError as error:
             function = step.function
             raise step.of_step(
-                function._error(f"{function.label}: {argument.label}: {error}", argument.name)
+                function._signature.error(f": {argument.label}: {error}", argument.name)
             ) from None
         try:
             if not is_checked:

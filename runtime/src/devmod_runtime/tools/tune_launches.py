@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,11 +250,12 @@ def _check_given(
     function: Any, given: Given, sizes: Sequence[str], deciding: Sequence[str]
 ) -> None:
     """Raise ArgumentError for missing arguments that no tuning can invent."""
+    refusal = partial(ArgumentError, kind=function.kind, function=function.name)
     for name in deciding:
         if name not in given:
-            raise function._error(
+            raise refusal(
                 f"tune: {function.label} is tuned by {name}, which is missing; give some, as in --size {name}=1e5,1e6",
-                name,
+                argument=name,
             )
     missing = []
     for name, param in parameters(function).items():
@@ -261,8 +263,8 @@ def _check_given(
             missing.append(name)
     names = [*sizes, *deciding]
     if missing and names:
-        raise function._error(
+        raise refusal(
             f"tune: {function.label} needs {list_names(missing)}, whose lengths do not follow from the sizes; give them, as in "
             f"{missing[0]}=random[{names[0]}]",
-            missing[0],
+            argument=missing[0],
         )
