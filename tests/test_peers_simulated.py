@@ -158,6 +158,12 @@ def test_a_suite_without_sources_is_not_run(run: Callable[..., str]) -> None:
     assert run(text.format("a") + text.format("b"), "b") == HEAD + expected
 
 
+def test_an_unknown_suite_is_refused_before_the_others_run(run: Callable[..., str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run('[a]\ntitle = "a"\nsource = "OTHER"\n[b]\n', "a", "c")
+    assert str(caught.value) == "there is no suite 'c'; there is: a, b"
+
+
 def test_a_suite_that_cannot_be_installed_is_not_run(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

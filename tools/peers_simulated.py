@@ -48,6 +48,9 @@ Results = dict[str, tuple[str, str]]
 def main(names: list[str], data: Path = DATA) -> int:
     """Run suites and print the table."""
     suites = tomllib.loads(data.read_text(encoding="utf-8"))
+    for name in names:
+        if name not in suites:
+            raise SystemExit(f"there is no suite {name!r}; there is: {', '.join(suites)}")
     rows = ["| suite | passed | failed | skipped | causes |", "|---|---|---|---|---|"]
     for name in names or suites:
         reason, results = run_suite(name, suites[name])
