@@ -23,6 +23,7 @@ from devmod_readers.nvidia import (
     ParamPlace,
     check_declared,
     fatbin_members,
+    fatbin_parts,
     read_cubin,
     read_ptx,
 )
@@ -405,7 +406,9 @@ def test_members_of_fatbins(programs: dict[str, Program]) -> None:
         data = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, data)
         nvfatbin.destroy(handle)
-        members = fatbin_members(bytes(data) * 2)  # they may follow each other
+        both = bytes(data) * 2  # they may follow each other
+        members = fatbin_members(both)
+        assert [len(part) for part in fatbin_parts(both)] == [2, 2]
         assert [(member.kind, member.arch.partition(":")[0]) for member in members] == [
             ("cubin", "sm_90"),
             ("ptx", "compute_90"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -96,21 +95,6 @@ def test_the_newest_member_that_a_device_takes(
     standin.set("arch", device)
     images = [ptx(arch, number) for number, arch in enumerate(members)]
     assert stored(fatbin(*images)) == members.index(taken)
-
-
-def header(version: int, size: int) -> bytes:
-    """Return the header of a fatbin with members of some bytes."""
-    return struct.pack("<IHHQ", 0xBA55ED50, version, 16, size)
-
-
-@pytest.mark.volume_but
-def test_the_parts_of_a_fatbin_end_within_it() -> None:
-    """A program of several files has parts; a file may say that it has some too."""
-    part = fatbin(ptx("90", 7), options=("-compress=false",))
-    assert stored(header(0xFFFF, len(part)) + part) == 7
-    for short in (header(1, 1 << 20), header(1, 1), header(1, 0)[:8], b"PTX of no fatbin"):
-        image = header(0xFFFF, len(part) + len(short)) + part + short
-        assert errors.cuModuleLoadData(image) == "CUDA_ERROR_INVALID_IMAGE"
 
 
 def refused(

@@ -9,6 +9,7 @@ size of the compressed data u32 at 16, the number of the architecture u32 at 28,
 
 from __future__ import annotations
 
+from itertools import chain
 from struct import unpack_from
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
 
 
-_MAGIC = 0xBA55ED50
+FATBIN_MAGIC = 0xBA55ED50
 #: The bytes of a header, and the least ones of the header of a member.
 _HEADER = 16
 _MEMBER = 64
@@ -117,14 +118,18 @@ def fatbin_members(data: Binary) -> list[FatbinMember]:
     FormatError
         The bytes are not a fatbin, or it is damaged.
     """
-    return list(_members(memoryview(data).cast("B")))
+    return list(chain.from_iterable(fatbin_parts(data)))
 
 
-def _members(view: memoryview) -> Iterator[FatbinMember]:
+def fatbin_parts(data: Binary) -> Iterator[list[FatbinMember]]:
+    """Yield the members of each of several fatbins, which follow each other. Errors are those of
+    `fatbin_members`.
+    """
+    view = memoryview(data).cast("B")
     at = count = total = 0
     while at < len(view) and (not at or any(view[at:])):
-        if at + _HEADER > len(view) or unpack_from("<I", view, at) != (_MAGIC,):
-            raise _error(f"expected the magic {_MAGIC:#x} at byte {at}")
+        if at + _HEADER > len(view) or unpack_from("<I", view, at) != (FATBIN_MAGIC,):
+            raise _error(f"expected the magic {FATBIN_MAGIC:#x} at byte {at}")
         _, _, head, size = unpack_from("<IHHQ", view, at)
         end = at + head + size
         if head < _HEADER or end > len(view):
@@ -132,6 +137,7 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
                 f"its header at byte {at} has {size} bytes of members, and the file ends at byte {len(view)}"
             )
         at += head
+        members = []
         while at < end:
             count += 1
             if count > _MAX_MEMBERS:
@@ -143,7 +149,8 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
                 raise _error(
                     f"its members have {total} bytes after decompression, which is over the limit"
                 )
-            yield member
+            members.append(member)
+        yield members
 
 
 def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:

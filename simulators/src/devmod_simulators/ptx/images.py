@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator
 
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets.cuda.architecture import architecture, rank
-from devmod_readers.nvidia import FatbinMember, fatbin_members
+from devmod_readers.nvidia import FATBIN_MAGIC, FatbinMember, fatbin_parts
 from devmod_simulators.ptx.errors import PtxError
-
-_FATBIN = b"\x50\xed\x55\xba"
-#: The header of a fatbin, and the version of one whose members are fatbins: those of which nvlink
-#: has made a program.
-_HEADER = struct.Struct("<4sHHQ")
-_OF_PARTS = 0xFFFF
 
 
 def choose(image: bytes, arch: int, takes_cubins: bool) -> bytes:
     """Return an image; of a fatbin, the best member for a device."""
-    if not image.startswith(_FATBIN):
+    if int.from_bytes(image[:4], "little") != FATBIN_MAGIC:
         return image
     try:
         return _best_member(image, arch, takes_cubins)
-    except (FormatError, struct.error) as error:
+    except FormatError as error:
         raise PtxError("CUDA_ERROR_INVALID_IMAGE", str(error)) from error
     except ToolchainNotFoundError as error:
         raise PtxError("CUDA_ERROR_NOT_SUPPORTED", str(error)) from error
 
 
-def _parts(data: bytes) -> Iterator[bytes]:
-    """Iterate over the fatbins in a fatbin of parts; another is its only part."""
-    _, version, at, _ = _HEADER.unpack_from(data)
-    if version != _OF_PARTS:
-        at = 0
-    while at < len(data):
-        _, _, head, size = _HEADER.unpack_from(data, at)
-        yield data[at : at + head + size]
-        at += head + size or 1
-
-
 def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
-    """Return the best member of a fatbin. Of parts, the PTX of all is one text; a part without PTX
-    is one of NVIDIA's library for device code, whose functions the driver has.
+    """Return the best member of a fatbin. A program of nvlink has several fatbins, and the PTX of
+    all is one text; one without PTX is of NVIDIA's library for device code, whose functions the
+    driver has.
     """
 
     def rank_of(member: FatbinMember) -> int:
@@ -53,8 +35,7 @@ def _best_member(data: bytes, arch: int, takes_cubins: bool) -> bytes:
 
     images = []
     names = []
-    for part in _parts(data):
-        members = fatbin_members(part)
+    for members in fatbin_parts(data):
         names += [member.header_arch for member in members]
         best = max(members, key=rank_of, default=None)
         if best and rank_of(best):

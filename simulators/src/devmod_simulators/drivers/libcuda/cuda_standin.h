@@ -81,10 +81,10 @@ void *image_copy(const void *image, size_t *size);
 /* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
  * device without a cubin for it. */
 bool takes_cubins(void);
-/* Load an image into a context, where `shares` may be the same image in another one. Standard error
- * gets the error log, unless the program reads it. */
-CUresult module_load(Context *context, const void *image, const Module *shares, bool reads_log,
-                     Module **module);
+/* Load what `image_copy` has returned into a context, where `shares` may be the same image in
+ * another one. Standard error gets the error log, unless the program reads it. */
+CUresult module_load(Context *context, const void *image, size_t size, const Module *shares,
+                     bool reads_log, Module **module);
 /* Return the most registers that options of the compiler let a thread have, or 0 for any number. */
 unsigned jit_registers(unsigned count, CUjit_option *options, void **values);
 void module_limit_registers(Module *module, unsigned most);

@@ -30,7 +30,7 @@ static CUresult library_module(Library *library, Module **module) {
     }
     CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
     const Module *first = library->module_count ? library->modules[0] : NULL;
-    TRY(module_load(context, library->image, first, false, module));
+    TRY(module_load(context, library->image, library->size, first, false, module));
     module_limit_registers(*module, library->registers);
     library->modules[library->module_count++] = *module;
     return CUDA_SUCCESS;

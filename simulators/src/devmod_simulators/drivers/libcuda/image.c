@@ -17,8 +17,6 @@ typedef struct {
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define WRAPPER_MAGIC 0x466243b1u
-/* The version of a fatbin whose members are fatbins: those of which nvlink has made a program. */
-#define FATBIN_OF_PARTS 0xffffu
 
 /* Return the bytes of a fatbin, 0 if it is damaged or another image. */
 static size_t fatbin_size(const void *image) {
@@ -53,19 +51,16 @@ static bool has_parts(const Wrapper *wrapper) {
            wrapper->parts[0] && !takes_cubins();
 }
 
-/* Return a fatbin with the parts of a program of nvlink. */
+/* Return the parts of a program of nvlink, fatbins that follow each other. */
 static char *copy_parts(const Wrapper *wrapper, size_t *size) {
-    FatbinHeader header = {FATBIN_MAGIC, FATBIN_OF_PARTS, sizeof header, 0};
+    *size = 0;
     for (const void *const *part = wrapper->parts; *part; part++) {
         size_t bytes = fatbin_size(*part);
         if (!bytes)
             return NULL;
-        header.size += bytes;
+        *size += bytes;
     }
-    *size = sizeof header + header.size;
     char *copy = zeroed(*size), *to = copy;
-    memcpy(to, &header, sizeof header);
-    to += sizeof header;
     for (const void *const *part = wrapper->parts; *part; part++) {
         memcpy(to, *part, fatbin_size(*part));
         to += fatbin_size(*part);

@@ -59,18 +59,15 @@ static CUresult place_globals(Module *module) {
     return (CUresult)worker_call(&request, NULL);
 }
 
-static CUresult load_into(Module *module, const void *image) {
-    size_t size;
-    void *copy = image_copy(image, &size);
-    CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
+static CUresult load_into(Module *module, const void *image, size_t size) {
+    CHECK(image, CUDA_ERROR_INVALID_IMAGE);
     Bytes request = {0}, response;
     module->arch = device_arch(module->context->device);
     put_u32(&request, WORKER_LOAD);
     put_u32(&request, (uint32_t)module->arch);
     put_u32(&request, (uint32_t)newest_ptx());
     put_u32(&request, takes_cubins());
-    put_bytes(&request, copy, size);
-    free(copy);
+    put_bytes(&request, image, size);
     int code = worker_call(&request, &response);
     if (!code)
         code = module_read(module, &response);
@@ -96,13 +93,13 @@ static void tell(CUresult code, const char *reason) {
     fprintf(stderr, "devmod-simulators: %s\n", reason);
 }
 
-CUresult module_load(Context *context, const void *image, const Module *shares, bool reads_log,
-                     Module **result) {
+CUresult module_load(Context *context, const void *image, size_t size, const Module *shares,
+                     bool reads_log, Module **result) {
     Module *module = zeroed(sizeof *module);
     module->context = context;
     module->shares = shares;
     log_text[0] = 0;
-    CUresult code = load_into(module, image);
+    CUresult code = load_into(module, image, size);
     if (code) {
         if (log_text[0] && !reads_log)
             tell(code, log_text);
@@ -150,7 +147,10 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture());
     bool reads_log = option_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values);
-    CUresult code = module_load(current_context(), image, NULL, reads_log, &module);
+    size_t size;
+    void *copy = image_copy(image, &size);
+    CUresult code = module_load(current_context(), copy, size, NULL, reads_log, &module);
+    free(copy);
     write_log(code ? log_text : "", CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
               count, options, values);
     write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options,
