@@ -93,78 +93,75 @@ function short(value) {
 
 // -- pictures
 
-/** Return an input for a number of a picture, its problem, and the canvas. */
-function pictureParts() {
-  const id = `picture-${++pictures}`;
+/**
+ * Return a canvas, its problem, what draws it and what makes an input for a number. `read` returns the pixels of the picture with its width
+ * and height, or a text if an input is wrong.
+ */
+function pictureOf(name, read) {
+  const id = `picture-${++pictures}-problem`;
+  const canvas = el("canvas", { role: "img", class: "picture" });
+  const problem = el("p", { class: "problem", role: "alert", id });
+  const draw = () => {
+    const { wrong = "", pixels, width, height } = read();
+    problem.textContent = wrong;
+    canvas.hidden = wrong !== "";
+    if (wrong) return;
+    Object.assign(canvas, { width, height });
+    const label = `${visible(name)} as a picture of ${width} × ${height} pixels`;
+    canvas.setAttribute("aria-label", label);
+    canvas.classList.toggle("small", width < 200);
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.putImageData(new ImageData(pixels, width, height), 0, 0);
+  };
   const number = (value) =>
     el("input", {
       type: "text",
       inputMode: "numeric",
       value: String(value),
       size: 5,
-      "aria-describedby": `${id}-problem`,
+      "aria-describedby": id,
+      oninput: draw,
     });
-  const canvas = el("canvas", { role: "img", class: "picture" });
-  return {
-    number,
-    canvas,
-    problem: el("p", { class: "problem", role: "alert", id: `${id}-problem` }),
-  };
+  return { canvas, problem, draw, number };
 }
 
-/** Draw the pixels of an array or an image. */
-function paint(canvas, name, pixels, width, height) {
-  Object.assign(canvas, { width, height });
-  canvas.setAttribute("aria-label", `${visible(name)} as a picture of ${width} × ${height} pixels`);
-  canvas.classList.toggle("small", width < 200);
-  canvas
-    .getContext("2d", { willReadFrequently: true })
-    .putImageData(new ImageData(pixels, width, height), 0, 0);
+/** Return the whole number in an input; NaN, and mark the input, if it is not from `least` to `most`. */
+function wholeIn(input, least, most) {
+  const value = /^\d{1,6}$/.test(input.value.trim()) ? Number(input.value) : NaN;
+  const isValid = value >= least && value <= most;
+  input.setAttribute("aria-invalid", String(!isValid));
+  return isValid ? value : NaN;
 }
 
 /** Return the controls and the canvas of a picture of an array. It is open if the array has two dimensions. */
 function picturePart(name, kinds, data, shape) {
-  const { number, canvas, problem } = pictureParts();
-  const square = Math.floor(Math.sqrt(data.length));
-  const [rows, columns] = shape.length === 2 ? shape : [square, square];
-  const width = number(columns);
-  const height = number(rows);
-  const kind = selection(kinds);
-  const draw = () => {
-    problem.textContent = "";
-    const [across, down] = [width, height].map((input) =>
-      /^\d{1,6}$/.test(input.value.trim()) ? Number(input.value) : 0,
-    );
-    for (const [input, value] of [
-      [width, across],
-      [height, down],
-    ])
-      input.setAttribute("aria-invalid", String(value < 1 || value > MOST_SIDE));
-    if (!across || !down || Math.max(across, down) > MOST_SIDE || across * down > MOST_PIXELS) {
-      problem.textContent = `Width and height are whole numbers from 1 to ${MOST_SIDE}, and ${MOST_PIXELS.toLocaleString("en")} pixels at most.`;
-    } else if (across * down > data.length) {
-      problem.textContent = `${across} × ${down} pixels are ${across * down}; the array has ${data.length} elements.`;
-    }
-    canvas.hidden = problem.textContent !== "";
-    if (canvas.hidden) return;
+  const { canvas, problem, draw, number } = pictureOf(name, () => {
+    const across = wholeIn(columns, 1, MOST_SIDE);
+    const down = wholeIn(rows, 1, MOST_SIDE);
+    if (!(across * down <= MOST_PIXELS))
+      return {
+        wrong: `Width and height are whole numbers from 1 to ${MOST_SIDE}, and ${MOST_PIXELS.toLocaleString("en")} pixels at most.`,
+      };
+    if (across * down > data.length)
+      return {
+        wrong: `${across} × ${down} pixels are ${across * down}; the array has ${data.length} elements.`,
+      };
     const numbers = data.subarray(0, across * down);
-    paint(
-      canvas,
-      name,
+    const pixels =
       kind.value === "rgba"
         ? new Uint8ClampedArray(numbers.slice().buffer)
-        : pixelsOf(numbers, 1, rangeOf(numbers, 1), "", false),
-      across,
-      down,
-    );
-  };
-  for (const input of [width, height]) input.addEventListener("input", draw);
+        : pixelsOf(numbers, 1, rangeOf(numbers, 1), "", false);
+    return { pixels, width: across, height: down };
+  });
+  const side = Math.floor(Math.sqrt(data.length));
+  const [rows, columns] = (shape.length === 2 ? shape : [side, side]).map(number);
+  const kind = selection(kinds);
   kind.addEventListener("change", draw);
   const controls = el(
     "div",
     { class: "controls" },
-    el("label", {}, "Width", width),
-    el("label", {}, "Height", height),
+    el("label", {}, "Width", columns),
+    el("label", {}, "Height", rows),
     el("label", {}, "Colours", kind),
   );
   const part = el(
@@ -201,33 +198,18 @@ async function imageResult(name, image, titled) {
   if (Math.max(width, height) > MOST_SIDE || width * height > MOST_PIXELS)
     return el("section", { class: "result" }, title, facts);
   const scale = scaleOf(format, numbers);
-  const { number, canvas, problem } = pictureParts();
+  const { canvas, problem, draw, number } = pictureOf(name, () => {
+    const at = wholeIn(layer, 0, depth - 1);
+    if (Number.isNaN(at)) return { wrong: `Expected a number from 0 to ${depth - 1}.` };
+    const count = width * height * channels;
+    const shown = numbers.subarray(at * count, (at + 1) * count);
+    const hasAlpha = colours.value === "rgba";
+    return { pixels: pixelsOf(shown, channels, scale, format, hasAlpha), width, height };
+  });
   canvas.classList.toggle("line", height === 1);
   const layer = number(0);
   const colours = selection({ rgba: "RGBA", rgb: "RGB, opaque" });
   if (channels === 4 && numbers.every((each, at) => at % 4 !== 3 || !each)) colours.value = "rgb"; // else nothing is seen
-  const draw = () => {
-    const at = /^\d{1,6}$/.test(layer.value.trim()) ? Number(layer.value) : depth;
-    layer.setAttribute("aria-invalid", String(at >= depth));
-    problem.textContent = at < depth ? "" : `Expected a number from 0 to ${depth - 1}.`;
-    canvas.hidden = at >= depth;
-    if (canvas.hidden) return;
-    const count = width * height * channels;
-    paint(
-      canvas,
-      name,
-      pixelsOf(
-        numbers.subarray(at * count, (at + 1) * count),
-        channels,
-        scale,
-        format,
-        colours.value === "rgba",
-      ),
-      width,
-      height,
-    );
-  };
-  layer.addEventListener("input", draw);
   colours.addEventListener("change", draw);
   const controls = [
     depth > 1 ? el("label", {}, layers ? "Layer" : "Depth", layer) : null,
