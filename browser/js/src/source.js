@@ -146,6 +146,24 @@ class HttpFile {
   }
 
   /**
+   * Read the next bytes of a response. Return false at its end.
+   * @param {ReadableStreamDefaultReader<Uint8Array>} reader
+   * @param {Collector} parts Receives the bytes.
+   * @param {string} [expected] How many there are in all, for messages.
+   */
+  async next(reader, parts, expected = "") {
+    const { done, value } = await reader.read().catch((error) => {
+      this.checkWanted();
+      throw new FetchError(
+        `${this.place}: the connection broke after ${parts.size}${expected} bytes: ${describeError(error)}`,
+        { cause: error },
+      );
+    });
+    if (!done) parts.add(value);
+    return !done;
+  }
+
+  /**
    * Return the bytes of a 206 response. It must be the requested part, which may be shorter at the end of the file.
    * @param {Response} answer
    * @param {number} offset
@@ -163,23 +181,11 @@ class HttpFile {
     }
     const expected = part ? part.last - part.first + 1 : length;
     const parts = new Collector();
-    try {
-      for (const reader = answer.body?.getReader(); reader; ) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        parts.add(value);
-        if (parts.size > expected) {
-          await reader.cancel();
-          throw wrong(`more than ${expected}`);
-        }
-      }
-    } catch (error) {
-      if (error instanceof FetchError) throw error;
-      this.checkWanted();
-      throw new FetchError(
-        `${this.place}: the connection broke after ${parts.size} of ${expected} bytes: ${describeError(error)}`,
-        { cause: error },
-      );
+    const reader = answer.body?.getReader();
+    while (reader && (await this.next(reader, parts, ` of ${expected}`))) {
+      if (parts.size <= expected) continue;
+      await reader.cancel();
+      throw wrong(`more than ${expected}`);
     }
     if (part && parts.size < expected)
       throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
@@ -313,21 +319,11 @@ class StreamSource {
   /** @param {number} end */
   async #fill(end) {
     while (this.size < 0 && this.#parts.size < end) {
-      const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (
-        this.#reader
-      )
-        .read()
-        .catch((error) => {
-          this.#get.checkWanted();
-          throw new FetchError(
-            `${this.place}: the connection broke after ${this.#parts.size} bytes: ${describeError(error)}`,
-            { cause: error },
-          );
-        });
+      const reader = /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (this.#reader);
+      const isMore = await this.#get.next(reader, this.#parts);
       if (this.#closed)
         throw new FetchError(`${this.place} was closed before all of it was read. Open it again`);
-      if (done) this.size = this.#parts.size;
-      else this.#parts.add(value);
+      if (!isMore) this.size = this.#parts.size;
     }
   }
 }
