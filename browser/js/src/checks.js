@@ -92,11 +92,7 @@ export function typeName(value) {
   if (typeof value === "boolean") return "bool";
   if (typeof value === "string") return "str";
   if (typeof value === "bigint" || Number.isInteger(value)) return "int";
-  return typeof value === "number"
-    ? "float"
-    : Array.isArray(value)
-      ? "list"
-      : value instanceof Uint8Array
-        ? "bytes"
-        : "dict";
+  if (typeof value === "number") return "float";
+  if (Array.isArray(value)) return "list";
+  return value instanceof Uint8Array ? "bytes" : "dict";
 }

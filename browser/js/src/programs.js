@@ -263,9 +263,7 @@ function declaration({ name, kind, type, access, format, sample, extra }) {
       : null;
   }
   if (kind === "sampler") {
-    const [filter, address] = [extra.filter, extra.address].map((each) =>
-      each === undefined ? "None" : String(each),
-    );
+    const { filter = "None", address = "None" } = extra;
     return role === "sampler" && !type && !access
       ? { name, role, filter: String(filter), address: String(address) }
       : null;

@@ -65,15 +65,22 @@ export function checkRepeats(repeats, size, stored, subject) {
 }
 
 /**
+ * Return each position at which a range is inserted, with that range.
+ * @param {Repeats} repeats
+ */
+function insertions(repeats) {
+  return repeats.flatMap(([start = 0, size = 0, ...positions]) =>
+    positions.map((position) => ({ position, start, size })),
+  );
+}
+
+/**
  * Return a module's bytes from those in the file.
  * @param {Uint8Array} data
  * @param {Repeats} repeats
  */
 export function expand(data, repeats) {
-  const inserted = repeats.flatMap(([start = 0, size = 0, ...positions]) =>
-    positions.map((position) => ({ position, start, size })),
-  );
-  inserted.sort((one, other) => one.position - other.position);
+  const inserted = insertions(repeats).sort((one, other) => one.position - other.position);
   const pieces = [];
   let from = 0;
   for (const { position, start, size } of inserted) {
@@ -89,11 +96,7 @@ export function expand(data, repeats) {
  * @param {Repeats} repeats
  */
 export function readShaders(reader, repeats) {
-  const ranges = new Map(
-    repeats.flatMap(([start = 0, size = 0, ...positions]) =>
-      positions.map((position) => [position, { start, size }]),
-    ),
-  );
+  const ranges = new Map(insertions(repeats).map((each) => [each.position, each]));
   /** @type {Map<number, Uint8Array>} */
   const stored = new Map();
   const shaders = reader.readPairs(() => {

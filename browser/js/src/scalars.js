@@ -106,11 +106,7 @@ function laneOf(code, bits, name) {
  * @param {string} type
  */
 export function isTooLarge(number, type) {
-  const isInfinite =
-    type === "float32"
-      ? !Number.isFinite(Math.fround(number))
-      : type === "float16" && (halfOf(number) & 0x7c00) === 0x7c00;
-  return isInfinite && Number.isFinite(number);
+  return Number.isFinite(number) && !Number.isFinite(rounded(type, number));
 }
 
 /**
@@ -136,14 +132,15 @@ export function halfOf(value) {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
   const size = Math.abs(rounded("float16", value));
-  if (size >= 2 ** 16) return sign | 0x7c00;
+  if (size === Infinity) return sign | 0x7c00;
   // The exponent, at least that of the subnormal numbers.
   const exponent = Math.max(Math.floor(Math.log2(size)), -14);
   return sign | (size * 2 ** (10 - exponent) + (exponent + 14) * 1024);
 }
 
 /**
- * Return a number as the value that it has in a type of floats, to nearest, ties to even.
+ * Return a number as the value that it has in a type of floats, to nearest, ties to even. One that is too large for a float32 or a float16
+ * is infinite.
  * @param {string} type
  * @param {number} value
  */
@@ -153,10 +150,9 @@ export function rounded(type, value) {
   const [digits, least] = type === "float16" ? [11, -14] : [8, -126];
   const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - digits + 1);
   const [floor, rest] = [Math.floor(value / unit), (value / unit) % 1];
-  return (
-    (floor + (Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor)) *
-    unit
-  );
+  const up = Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor;
+  const result = (floor + up) * unit;
+  return type === "float16" && Math.abs(result) >= 2 ** 16 ? result * Infinity : result;
 }
 
 /** @param {unknown} value */

@@ -4,7 +4,7 @@ import { LaunchError, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { arrange } from "./order.js";
 import { callError } from "./plan.js";
-import { SHARED_MEMORY } from "./tags.js";
+import { SCOPES, SHARED_MEMORY } from "./tags.js";
 import { describeValue } from "./scalars.js";
 import { ownGrid } from "./tuning.js";
 
@@ -121,14 +121,8 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
       word,
     );
   }
-  /** @type {Triple[]} */
-  const triples = [
-    [1, 1, 1],
-    [1, 1, 1],
-    [1, 1, 1],
-    [1, 1, 1],
-    [0, 0, 0],
-  ];
+  /** Those of the scopes, and dynamic shared memory. @type {Triple[]} */
+  const triples = [...SCOPES.map(() => /** @type {Triple} */ ([1, 1, 1])), [0, 0, 0]];
   plan.launch.forEach(({ tag, triple, axis }, number) => {
     const value = readCount(
       plan,
