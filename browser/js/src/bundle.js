@@ -172,7 +172,6 @@ export class Bundle {
     if (typeof name !== "string")
       throw new ArgumentError(
         `expected the name of a function as a string, got ${describeValue(name)}`,
-        { kind: "webgpu" },
       );
     const details = { kind: "webgpu", function: name };
     const candidates = this.#ordered.filter((module) => module.runs);
@@ -229,7 +228,7 @@ export class Bundle {
       const reasons = errors.map(({ message }, at) => `${candidates[at]?.description}: ${message}`);
       return new DeviceNotFoundError(
         `${description} cannot run on this device: ${listed(reasons)}`,
-        { kind: "webgpu", function: name },
+        { function: name },
       );
     });
   }

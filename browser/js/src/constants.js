@@ -61,7 +61,7 @@ export function specialize(description, interface_, given, before = new Map()) {
   const now = new Map();
   for (const [name, value] of Object.entries(given)) {
     const argumentError = (/** @type {string} */ text) =>
-      new ArgumentError(`${description} ${text}`, { kind: "webgpu", argument: name });
+      new ArgumentError(`${description} ${text}`, { argument: name });
     let position = constants.findIndex((each) => each.name === name);
     if (position < 0 && /^\d{1,10}$/.test(name))
       position = constants.findIndex((each) => each.id === Number(name));
@@ -128,7 +128,6 @@ function blockOf(description, interface_, count, found) {
     if (value !== undefined && value < 1) {
       throw new ArgumentError(
         `${description}: expected at least 1 thread in ${"xyz"[axis]}, got ${value}`,
-        { kind: "webgpu" },
       );
     }
     return value ?? size;

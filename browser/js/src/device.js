@@ -86,14 +86,12 @@ export async function requestDevice(options = { powerPreference: "high-performan
         ? "WebGPU is not available on this page: browsers enable it only on pages served over https or from localhost"
         : "this browser does not support WebGPU, so no kernel can run. Chrome and Edge 113, Safari 26, Firefox 141 and newer support it; " +
             "on Linux it may need to be enabled (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)",
-      { kind: "webgpu" },
     );
   }
   const adapter = await requested("adapter", gpu.requestAdapter(options));
   if (!adapter) {
     throw new DeviceNotFoundError(
       "this browser supports WebGPU but found no adapter: there is no supported GPU, or its driver is blocked (see chrome://gpu or about:support)",
-      { kind: "webgpu" },
     );
   }
   /** @type {Record<string, number>} */
@@ -120,7 +118,6 @@ export async function requestDevice(options = { powerPreference: "high-performan
 function requested(what, answer) {
   return answer.catch((error) => {
     throw new DeviceNotFoundError(`requesting a WebGPU ${what} failed: ${describeError(error)}`, {
-      kind: "webgpu",
       cause: error,
     });
   });
@@ -145,7 +142,7 @@ export async function chosenDevice(given, description) {
   if (given && typeof given.createShaderModule !== "function") {
     throw new ArgumentError(
       `${description} expects a GPUDevice as its device, got ${describeValue(given)}`,
-      { kind: "webgpu", argument: "device" },
+      { argument: "device" },
     );
   }
   const device = given ?? (await defaultDevice());
@@ -200,9 +197,7 @@ export function checkNotLost(device, description) {
     const next = defaultDevices.has(device)
       ? "Ask for the function again: it then uses a new device"
       : "Ask for the function again, with a new device of yours";
-    throw new DeviceLostError(`${description}: the GPU device was lost (${why}). ${next}`, {
-      kind: "webgpu",
-    });
+    throw new DeviceLostError(`${description}: the GPU device was lost (${why}). ${next}`);
   }
 }
 
@@ -236,18 +231,12 @@ export async function runGuarded(device, description, work) {
   });
   if (raised) await checkLostAfterError(device, description);
   if (raised instanceof DevmodError) throw raised;
-  if (raised)
-    throw new LaunchError(`${description}: ${describeError(raised)}`, {
-      kind: "webgpu",
-      cause: raised,
-    });
+  if (raised) throw new LaunchError(`${description}: ${describeError(raised)}`, { cause: raised });
   checkNotLost(device, description);
   const error = reported.find(Boolean);
   if (error) {
     const memory = error instanceof GPUOutOfMemoryError ? "out of device memory: " : "";
-    throw new LaunchError(`${description}: ${memory}${describeError(error.message)}`, {
-      kind: "webgpu",
-    });
+    throw new LaunchError(`${description}: ${memory}${describeError(error.message)}`);
   }
   return /** @type {T} */ (result);
 }
@@ -302,7 +291,7 @@ export async function readBack(device, description, staging) {
     await checkLostAfterError(device, description);
     throw new LaunchError(
       `${description}: its results cannot be read back: ${describeError(error)}`,
-      { kind: "webgpu", cause: error },
+      { cause: error },
     );
   }
   return new Uint8Array(staging.getMappedRange());

@@ -30,6 +30,17 @@ export class DevmodError extends Error {
   }
 }
 
+/** An error of a kernel or of a device: its kind is "webgpu" unless it has another. */
+class DeviceError extends DevmodError {
+  /**
+   * @param {string} message
+   * @param {Details} [details]
+   */
+  constructor(message, details) {
+    super(message, { kind: "webgpu", ...details });
+  }
+}
+
 /** A file or a module's bytes are invalid, damaged, or of a newer version. */
 export class FormatError extends DevmodError {}
 /** A file cannot be fetched, because of the server or the network. */
@@ -41,15 +52,15 @@ export class NoModuleError extends DevmodError {}
 /** No function has that name. */
 export class FunctionNotFoundError extends DevmodError {}
 /** The browser does not support WebGPU, or has no adapter. */
-export class DeviceNotFoundError extends DevmodError {}
+export class DeviceNotFoundError extends DeviceError {}
 /** The device is lost: the driver was reset, or the device was destroyed. */
-export class DeviceLostError extends DevmodError {}
+export class DeviceLostError extends DeviceError {}
 /** A shader does not compile. `log` has the compiler's messages. */
-export class CompileError extends DevmodError {}
+export class CompileError extends DeviceError {}
 /** An argument is wrong. Nothing was launched. */
-export class ArgumentError extends DevmodError {}
+export class ArgumentError extends DeviceError {}
 /** A launch exceeds a limit of the device, or failed. */
-export class LaunchError extends DevmodError {}
+export class LaunchError extends DeviceError {}
 
 /** Return the error for a function of a webgpu module that is invalid. @param {string} text */
 export function invalidFunction(text) {

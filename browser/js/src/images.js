@@ -102,7 +102,6 @@ export class Image {
     if (size > most)
       throw new LaunchError(
         `read: the copy of the image takes ${size} bytes, but the limit of this device is ${most} (maxBufferSize)`,
-        { kind: "webgpu" },
       );
     const { result, staging } = await runGuarded(device, "read", () => {
       const result = new Uint8Array(row * height * depth);

@@ -60,17 +60,13 @@ export class Launch {
     await this.device.queue.onSubmittedWorkDone();
     checkNotLost(this.device, this.#description);
     const found = await problem;
-    if (found)
-      throw new LaunchError(`${this.#description}: ${describeError(found.message)}`, {
-        kind: "webgpu",
-      });
+    if (found) throw new LaunchError(`${this.#description}: ${describeError(found.message)}`);
   }
 
   #checkWhole() {
     if (this.#destroyed) {
       throw new LaunchError(
         `${this.#description}: this launch was destroyed; bind the function again`,
-        { kind: "webgpu" },
       );
     }
   }
@@ -147,7 +143,6 @@ export function filling(description, host, read) {
     if (host.length !== size) {
       throw new LaunchError(
         `${description}: an array was transferred or resized while it ran, so its results cannot be copied back`,
-        { kind: "webgpu" },
       );
     }
     host.set(found);

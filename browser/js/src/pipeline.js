@@ -198,7 +198,6 @@ async function compileText(device, text, description) {
       errors.map((each) => quoteLine(each, lines)).join("\n") || describeError(problem?.message);
     const count = errors.length > 1 ? ` (${errors.length} errors)` : "";
     throw new CompileError(`${description} does not compile in this browser${count}:\n${log}`, {
-      kind: "webgpu",
       log,
     });
   }
@@ -261,7 +260,7 @@ export async function makePipeline(device, plan, entryPoint, module, constants, 
     await checkLostAfterError(device, plan.description);
     throw new LaunchError(
       `${plan.description} cannot be built on this device: ${describeError(error)}`,
-      { kind: "webgpu", cause: error },
+      { cause: error },
     );
   }
 }

@@ -235,7 +235,6 @@ function byOrder(description, info, text) {
     if (widthOf(type) !== 4) {
       throw new LaunchError(
         `${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`,
-        { kind: "webgpu" },
       );
     }
     result.offset = 4 * scalars;
@@ -329,7 +328,6 @@ export function callError({ name, description }, text, argument = "", Type = Arg
   const key =
     typeof argument === "string" ? argument : argument.name || String(argument.number + 1);
   return new Type(`${description}${text.startsWith(":") ? "" : " "}${text}`, {
-    kind: "webgpu",
     function: name,
     argument: key,
   });
@@ -368,10 +366,7 @@ function spotOf(at, subject, taken) {
  */
 function packer(subject, type, align, name, members) {
   const found = members.length ? recordPacker(name, members, widthOf(type)) : packerOf(type, align);
-  if (!found)
-    throw new LaunchError(`${subject} is of type ${type}, which WGSL does not support`, {
-      kind: "webgpu",
-    });
+  if (!found) throw new LaunchError(`${subject} is of type ${type}, which WGSL does not support`);
   return found;
 }
 

@@ -49,9 +49,7 @@ export function formatOf(method, format) {
 export function isPicture(value) {
   // Chromium's page ends with one whose data was transferred to another thread.
   if (globalThis.ImageData && value instanceof ImageData && !value.data.length)
-    throw new ArgumentError("the ImageData was transferred and has no pixels; pass a copy", {
-      kind: "webgpu",
-    });
+    throw new ArgumentError("the ImageData was transferred and has no pixels; pass a copy");
   return [globalThis.ImageData, globalThis.ImageBitmap].some(
     (each) => each && value instanceof each,
   );
@@ -123,5 +121,5 @@ export function tuple(parts) {
  * @param {string} text
  */
 export function argumentError(method, argument, text) {
-  return new ArgumentError(`${method}: ${text}`, { kind: "webgpu", argument });
+  return new ArgumentError(`${method}: ${text}`, { argument });
 }
