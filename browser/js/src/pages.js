@@ -139,7 +139,9 @@ export class Index {
     const page = this.#pageWith(name);
     if (!page) return [];
     const content = await this.#load(page);
-    const numbers = await this.#owners(page, name);
+    const owns = (/** @type {Entry} */ { rank, functions }) =>
+      rank !== null && functions.includes(name);
+    const numbers = content.entries.flatMap((entry, at) => (owns(entry) ? [page.first + at] : []));
     /** @type {Map<number | null, number>} */
     const ranks = new Map();
     for (const number of numbers) ranks.set((await this.entry(number)).rank, number);
@@ -280,18 +282,6 @@ export class Index {
       this.#fields.pages,
       (page) => page.name !== null && compareBytes(page.name, bytes) <= 0,
     );
-  }
-
-  /**
-   * Return the numbers of the candidates of a page that have a function.
-   * @param {Page} page
-   * @param {string} name
-   */
-  async #owners(page, name) {
-    const { entries } = await this.#load(page);
-    return [...entries.keys()]
-      .filter((at) => entries[at]?.rank !== null && entries[at]?.functions.includes(name))
-      .map((at) => page.first + at);
   }
 
   /**

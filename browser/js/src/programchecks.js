@@ -3,10 +3,10 @@
 import { notType } from "./checks.js";
 import { constantsOf } from "./constants.js";
 import { parseDtype } from "./dtypes.js";
-import { FormatError, listNames, quoteName, repr, restated } from "./errors.js";
+import { listNames, quoteName, repr, restated } from "./errors.js";
 import { expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
-import { BINDING, isArray, isInteger, nameOf, View } from "./programs.js";
+import { BINDING, isArray, isInteger, nameOf, programError, View } from "./programs.js";
 import { isTooLarge } from "./scalars.js";
 import { tuple } from "./texels.js";
 
@@ -55,11 +55,7 @@ function guarded(program, check) {
       const step = program.steps[number];
       const given = step?.args.has(argument) ? `, argument ${quoteName(argument)}` : "";
       const place = step ? `, step ${number + 1} (${quoteName(step.kernel)})${given}` : "";
-      return new FormatError(`the program ${quoteName(program.name)}${place}: ${reason}`, {
-        kind: "program",
-        function: program.name,
-        argument,
-      });
+      return programError(program.name, `${place}: ${reason}`, argument);
     },
   );
 }

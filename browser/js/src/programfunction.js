@@ -37,7 +37,16 @@ import {
   valuesOf,
 } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
-import { isArray, MAX_LAUNCHES, nameOf, readProgram, REPEAT, unitOf, View } from "./programs.js";
+import {
+  isArray,
+  MAX_LAUNCHES,
+  nameOf,
+  programError,
+  readProgram,
+  REPEAT,
+  unitOf,
+  View,
+} from "./programs.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
 import { arrayOf, tuple } from "./texels.js";
 
@@ -123,7 +132,6 @@ async function fromModule(name, module, device) {
   const needs = (info.interface?.needs ?? []).filter((each) => each !== REPEAT);
   if (needs.length)
     throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, {
-      kind: "webgpu",
       function: name,
     });
   const program = readProgram(name, info, contents.shaders.get(name));
@@ -144,10 +152,7 @@ async function fromModule(name, module, device) {
   );
   const problem = fixedProblem(program, device.limits);
   if (problem)
-    throw new DeviceNotFoundError(`it cannot run on this device: ${problem}`, {
-      kind: "webgpu",
-      function: name,
-    });
+    throw new DeviceNotFoundError(`it cannot run on this device: ${problem}`, { function: name });
   const constants = await constantsOf(program, module);
   const clear = await KernelFunction.make("clear", CLEAR_INFO, CLEAR, compiled, device);
   const run = new Runner(program, device, kernels, constants, clear);
@@ -179,10 +184,7 @@ function candidatesOf(program, module) {
         .filter((each) => each.length);
       if (having.length !== 1) {
         const text = `${quoteName(kernel)}, which ${having.length ? "more than one import" : "no import"} of its module has`;
-        throw new FormatError(`the program ${quoteName(program.name)} launches ${text}`, {
-          kind: "program",
-          function: program.name,
-        });
+        throw programError(program.name, ` launches ${text}`);
       }
       return [kernel, /** @type {Module[]} */ (having[0]).filter(({ kind }) => kind === "webgpu")];
     }),
@@ -216,7 +218,7 @@ async function firstBuilt(kernel, modules, device) {
     ]);
   return firstThatRuns(modules, make, ([first]) => {
     const why = first ? `: ${first.message}` : " has no candidate of this kind";
-    return new DeviceNotFoundError(`its kernel ${quoteName(kernel)}${why}`, { kind: "webgpu" });
+    return new DeviceNotFoundError(`its kernel ${quoteName(kernel)}${why}`);
   });
 }
 
@@ -255,11 +257,7 @@ async function constantsOf(program, module) {
         values.length > 1
           ? `several const_loaders have ${quoteName(name)}, as those of merged files`
           : (what ?? `${none} ${quoteName(name)}`);
-      throw new FormatError(`the program ${quoteName(program.name)}: constants: ${problem}`, {
-        kind: "program",
-        function: program.name,
-        argument: name,
-      });
+      throw programError(program.name, `: constants: ${problem}`, name);
     }),
   );
 }
@@ -295,11 +293,7 @@ class Runner {
     this.description = `the webgpu program ${repr(program.name)}`;
     /** @type {Refuse} */
     this.#error = (text, argument = "") =>
-      new ArgumentError(`${this.description}: ${text}`, {
-        kind: "webgpu",
-        function: program.name,
-        argument,
-      });
+      new ArgumentError(`${this.description}: ${text}`, { function: program.name, argument });
     const dims = program.steps.flatMap(({ grid, threads, block, args }) => [
       grid,
       threads,

@@ -200,14 +200,24 @@ export class Program {
 }
 
 /**
+ * Return the error for a program that is invalid.
+ * @param {string} name
+ * @param {string} text What follows the program.
+ * @param {string} [argument]
+ */
+export function programError(name, text, argument = "") {
+  const details = { kind: "program", function: name, argument };
+  return new FormatError(`the program ${quoteName(name)}${text}`, details);
+}
+
+/**
  * Return the program of a function and its code. Its names and its kernels are not checked.
  * @param {string} name
  * @param {FunctionInfo} info
  * @param {Uint8Array | undefined} code
  */
 export function readProgram(name, info, code) {
-  const fail = (/** @type {string} */ text) =>
-    new FormatError(`the program ${quoteName(name)}${text}`, { kind: "program", function: name });
+  const fail = (/** @type {string} */ text) => programError(name, text);
   if (!code) throw fail(" has no steps");
   const declared = restated(
     () => readDeclarations(info.interface?.params),
