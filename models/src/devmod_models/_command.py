@@ -232,11 +232,8 @@ def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Return the paths of the arrays of --inputs by the names of inputs; "" is the only one."""
     pairs = []
     for text in texts:
-        name, separator, path = text.partition("=")
-        if separator:
-            pairs.append((name, path))
-        else:
-            pairs.append(("", text))
+        *name, path = text.split("=", 1)
+        pairs.append(("".join(name), path))
     return _unique("--inputs", pairs)
 
 
@@ -259,20 +256,17 @@ def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
     with Worker(
         __name__, request, environment={**os.environ, "PYTHONHASHSEED": "0"}, captures=True
     ) as worker:
-        answer: Any = {"progress": "reading", "done": 0.0}
-        while answer and "progress" in answer:
+        while answer := worker.answer(TIMEOUT):
+            if "error" in answer:
+                raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
+            if "progress" not in answer:
+                return answer
             show(answer["progress"], answer["done"])
-            answer = worker.answer(TIMEOUT)
-        if answer and "error" in answer:
-            raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
-        if answer:
-            return answer
 
         last = next(filter(str.strip, reversed(worker.printed.splitlines())), "")
+        end = worker.end
         if worker.is_late:
             end = f"has done nothing for {TIMEOUT} seconds"
-        else:
-            end = worker.end
         if last:
             end += f" ({last})"
         raise CompileError(f"{path}: the process that traces the model {end}; nothing was written")

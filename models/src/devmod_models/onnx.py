@@ -11,6 +11,7 @@ import os
 import re
 from collections import ChainMap, Counter
 from math import prod
+from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from devmod.backend import open_regular
@@ -84,8 +85,10 @@ _MAX_GRAPHS = 8
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 Result = TypeVar("Result")
-#: A length, its range, or all lengths of an input.
-Dim = int | tuple[int, int] | list[int | tuple[int, int]]
+#: A length or its range.
+Length = int | tuple[int, int]
+#: One, or all those of an input.
+Dim = Length | list[Length]
 
 
 class Range(NamedTuple):
@@ -112,20 +115,20 @@ class Node(NamedTuple):
     def walk(self) -> Iterator[Node]:
         """Yield the node, and those of the graphs in it."""
         yield self
-        for graph in self.attributes.values():
-            if isinstance(graph, Graph):
-                for node in graph.nodes:
-                    yield from node.walk()
+        for graph in self._graphs:
+            for node in graph.nodes:
+                yield from node.walk()
+
+    @property
+    def _graphs(self) -> list[Graph]:
+        return [each for each in self.attributes.values() if isinstance(each, Graph)]
 
     @property
     def uses(self) -> set[str]:
         """The names of the values that it uses, also in its graphs."""
-        result: set[str] = set()
-        for node in self.walk():
-            result.update(node.inputs)
-            for graph in node.attributes.values():
-                if isinstance(graph, Graph):
-                    result.update(graph.outputs)
+        result = set(self.inputs)
+        for graph in self._graphs:
+            result.update(graph.outputs, *[node.uses for node in graph.nodes])
         return result
 
 
@@ -215,15 +218,14 @@ def _read(path: str | os.PathLike[str], read: Callable[[Any, _Files], Result]) -
         missing = not_installed("the package onnx", "devmod-core[onnx]", "onnx")
         raise ToolchainNotFoundError(f"files of ONNX cannot be read here: {missing}") from error
     name = os.fspath(path)
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = file.read(min(size, MAX_BYTES))
     try:
-        if size > MAX_BYTES:
-            raise ValueError(
-                f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data"
-            )
-        model = onnx.ModelProto.FromString(data)
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise ValueError(
+                    f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data"
+                )
+            model = onnx.ModelProto.FromString(file.read())
         _check_names(model.graph)
         return read(model, _Files(os.path.dirname(name)))
     except DecodeError as error:
@@ -255,10 +257,10 @@ def _check_names(graph: Any) -> None:
 
 
 def _initializers(graph: Any, files: _Files) -> dict[str, Constant]:
-    result = {}
-    for each in graph.initializer:
-        result[each.name] = _tensor(each, f"the initializer {quote_name(each.name)}", files)
-    return result
+    return {
+        each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files)
+        for each in graph.initializer
+    }
 
 
 def _constants(model: Any, files: _Files) -> dict[str, Constant]:
@@ -277,21 +279,26 @@ def _written_by_others(model: Any) -> Any:
 
     names = {each.op_type for each in model.graph.node if not _domain(each.domain)}
     own = {each.name for each in model.functions}
-    wanted = [("", name) for name in _WRITTEN_BY_OTHERS if name in names - own]
+    wanted = [name for name in _WRITTEN_BY_OTHERS if name in names - own]
     if not wanted:
         return model
     # onnx looks up the type of an input that a node leaves out, too.
     model.graph.value_info.add().type.tensor_type.elem_type = 1
     try:
-        result = inline_selected_functions(model, wanted, inline_schema_functions=True)
+        result = inline_selected_functions(
+            model, [("", name) for name in wanted], inline_schema_functions=True
+        )
     except Exception as error:  # noqa: BLE001 - onnx's C++ may raise anything
-        names_of = ", ".join(name for _, name in wanted)
-        raise ValueError(f"the definition of {names_of} does not fit the model: {error}") from None
+        raise ValueError(
+            f"the definition of {', '.join(wanted)} does not fit the model: {error}"
+        ) from None
     _check_names(result.graph)
     return result
 
 
 def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
+    from onnx.defs import onnx_opset_version
+
     model = _written_by_others(model)
     graph = model.graph
     notes: list[str] = []
@@ -299,21 +306,22 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     read = _Inputs([each for each in graph.input if each.name not in constants], dims, notes)
     inputs = read.result
     _move_empty(inputs, constants, notes)
-    nodes = _Nodes(model, files, constants, inputs)
-    if nodes.version > nodes.newest:
+    reader = _Nodes(model, files, constants, inputs)
+    version = reader.versions.get("", 0)
+    newest = onnx_opset_version()
+    if version > newest:
         notes.append(
-            f"its operators are of version {nodes.version}, and the package onnx knows {nodes.newest}: newer rules are not followed"
+            f"its operators are of version {version}, and the package onnx knows {newest}: newer rules are not followed"
         )
-    for each in graph.node:
-        nodes.add(each)
+    nodes = reader.nodes_of(graph)
 
     outputs = tuple(dict.fromkeys(each.name for each in graph.output))
     for name in outputs:
-        if name not in nodes.known:
+        if name not in reader.known:
             raise ValueError(f"no node has the output {quote_name(name)} of the graph")
     if not outputs or "" in outputs:
         raise ValueError("the graph has no output")
-    return Model(inputs, outputs, tuple(nodes.result), constants, tuple(notes), tuple(read.chosen))
+    return Model(inputs, outputs, nodes, constants, tuple(notes), tuple(read.chosen))
 
 
 def _move_empty(
@@ -327,9 +335,7 @@ def _move_empty(
     for name, (dtype, shape) in [*inputs.items()]:
         if 0 not in shape:
             continue
-        sides = []
-        for side in shape:
-            sides.append(side.high if isinstance(side, Range) else side)
+        sides = [getattr(side, "high", side) for side in shape]
         constants[name] = np.empty(sides, dtype)
         del inputs[name]
         notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
@@ -349,34 +355,34 @@ class _Nodes:
 
     Attributes
     ----------
-    result
-        The nodes that were added.
     known
         The names of all values before the next node.
-    version, newest
-        The version of ONNX's own operators in the model, and that of the package.
+    versions
+        The versions of the operators by their domain.
     """
 
     def __init__(
         self, model: Any, files: _Files, constants: dict[str, Constant], inputs: Mapping[str, Any]
     ) -> None:
-        from onnx.defs import onnx_opset_version
-
         self._files = files
         self._constants = constants
-        self._versions = {_domain(each.domain): each.version for each in model.opset_import}
+        self.versions = {_domain(each.domain): each.version for each in model.opset_import}
         self._functions = {(_domain(each.domain), each.name) for each in model.functions}
-        self.newest = onnx_opset_version()
-        self.version = self._versions.get("", 0)
         self.known = {"", *constants, *inputs}
-        self.result: list[Node] = []
         #: The names here of values of graphs around the next node, the innermost graph first.
         self._scopes: ChainMap[str, str] = ChainMap()
 
-    def add(self, node: Any) -> None:
-        """Add a node. Raise an error if no program has it, or it uses a name before its value."""
+    def nodes_of(self, graph: Any) -> tuple[Node, ...]:
+        """Return the nodes of a graph. Raise an error for one that no program has, or that uses a
+        name before its value.
+        """
+        return tuple(filter(None, map(self._read, graph.node)))
+
+    def _read(self, node: Any) -> Node | None:
+        """Return a node; None for a constant."""
         what = _described(node)
-        self._check(node, what)
+        domain = _domain(node.domain)
+        self._check(node, domain, what)
         attributes: dict[str, Any] = {}
         for each in node.attribute:
             # Before version 6, a node could name inputs whose memory it may use.
@@ -390,38 +396,32 @@ class _Nodes:
         outputs = self._bind(node, what, inputs)
         if node.op_type == "Constant" and outputs:
             self._constants[outputs[0]] = _value(attributes, what)
-            return
-        domain = _domain(node.domain)
-        version = self._versions[domain]
+            return None
+        version = self.versions[domain]
         if node.op_type in _CONTROL:
             if node.op_type == "Scan" and version < 9:
                 raise _UnsupportedError(
                     f"{what}: a Scan of version 8 has a batch, and no program has that control flow"
                 )
             _check_graphs(node, attributes, what)
-        self.result.append(Node(node.op_type, domain, version, inputs, outputs, attributes))
+        return Node(node.op_type, domain, version, inputs, outputs, attributes)
 
     def _graph(self, graph: Any, what: str) -> Graph:
         """Return a graph within a node. A value of it whose name another one has gets a new one."""
         if len(self._scopes.maps) > _MAX_GRAPHS:
             raise _UnsupportedError(f"{what}: graphs are nested more than {_MAX_GRAPHS} deep")
         _check_names(graph)
-        before = self.result
-        self.result = []
         self._scopes = self._scopes.new_child()
         inputs = tuple(self._new_name(each.name) for each in graph.input)
         for name, constant in _initializers(graph, self._files).items():
             self._constants[self._new_name(name)] = constant
-        for each in graph.node:
-            self.add(each)
+        nodes = self.nodes_of(graph)
         outputs = tuple(self._scopes.get(each.name, each.name) for each in graph.output)
         for name in outputs:
             if name not in self.known:
                 raise ValueError(f"{what}: its graph has no value {quote_name(name)}")
-        result = Graph(inputs, outputs, tuple(self.result))
         self._scopes = self._scopes.parents
-        self.result = before
-        return result
+        return Graph(inputs, outputs, nodes)
 
     def _new_name(self, name: str) -> str:
         """Return a new name for a value of a graph within a node."""
@@ -434,13 +434,12 @@ class _Nodes:
         self.known.add(result)
         return result
 
-    def _check(self, node: Any, what: str) -> None:
-        domain = _domain(node.domain)
+    def _check(self, node: Any, domain: str, what: str) -> None:
         if (domain, node.op_type) in self._functions:
             raise _UnsupportedError(
                 f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first"
             )
-        if domain not in self._versions:
+        if domain not in self.versions:
             raise ValueError(
                 f"{what}: the model imports no version of the operators of {domain or 'ai.onnx'}"
             )
@@ -471,26 +470,28 @@ class _Nodes:
 
 def _check_graphs(node: Any, attributes: Mapping[str, Any], what: str) -> None:
     """Raise an error unless the graphs of a node take and return what it gives and needs."""
+    names = ["body"]
+    inputs = len(node.input)
+    outputs = len(node.output)
     if node.op_type == "If":
-        wanted = dict.fromkeys(("then_branch", "else_branch"), (0, len(node.output)))
+        names = ["then_branch", "else_branch"]
+        inputs = 0
     elif node.op_type == "Loop":
-        carried = max(len(node.input) - 2, 0)
-        wanted = {"body": (carried + 2, len(node.output) + 1)}
-    else:
-        wanted = {"body": (len(node.input), len(node.output))}
-    for name, counts in wanted.items():
+        inputs = max(inputs, 2)
+        outputs += 1
+    for name in names:
         graph = attributes.get(name)
-        if not isinstance(graph, Graph) or (len(graph.inputs), len(graph.outputs)) != counts:
+        if not isinstance(graph, Graph) or (len(graph.inputs), len(graph.outputs)) != (
+            inputs,
+            outputs,
+        ):
             raise ValueError(
-                f"{what}: expected the graph {name!r} with {counts[0]} inputs and {counts[1]} outputs"
+                f"{what}: expected the graph {name!r} with {inputs} inputs and {outputs} outputs"
             )
-    if node.op_type != "Scan":
-        return
-    inputs = attributes.get("num_scan_inputs")
-    if not isinstance(inputs, int) or not 1 <= inputs <= len(node.input):
-        raise ValueError(
-            f"{what}: num_scan_inputs is {inputs}, and it has {len(node.input)} inputs"
-        )
+    scanned = attributes.get("num_scan_inputs")
+    is_valid = isinstance(scanned, int) and 1 <= scanned <= inputs
+    if node.op_type == "Scan" and not is_valid:
+        raise ValueError(f"{what}: num_scan_inputs is {scanned}, and it has {inputs} inputs")
 
 
 def _described(node: Any) -> str:
@@ -554,9 +555,7 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
 
     dtype = _type(tensor.data_type, what)
     dims = tuple(tensor.dims)
-    stored = np.dtype(dtype).newbyteorder("<")
-    if dtype == "bool":
-        stored = np.dtype("uint8")
+    stored = np.dtype({"bool": "uint8"}.get(dtype, dtype)).newbyteorder("<")
     size = prod(dims) * stored.itemsize
     try:
         if min(dims, default=0) < 0:
@@ -569,27 +568,31 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
             data = tensor.raw_data
         else:
             return np.asarray(to_array(tensor))
-        result = np.frombuffer(data, stored).reshape(dims)
+        return np.frombuffer(data, stored).reshape(dims).astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{what}, {dtype}{list(dims)!s:.200}: {error}") from None
-    if dtype == "bool":
-        return result.astype(bool)
-    return result
 
 
 class _Files:
-    """The files below a folder that have the data of constants."""
+    """The files below a folder that have the data of constants. They are mapped: all constants take
+    no more memory than the files.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.realpath(folder or os.curdir)
-        self.parts: dict[tuple[str, int, int], bytes] = {}
-        self.taken: dict[str, int] = {}
+        self.mapped: dict[str, memoryview] = {}
 
-    def read(self, entries: Any, size: int) -> bytes:
-        """Return the bytes of a constant. Constants with the same bytes share them; no file gives
-        more bytes than it has.
-        """
-        location, offset, length = _place(entries, size)
+    def read(self, entries: Any, size: int) -> memoryview:
+        """Return the bytes of a constant. `size` is the length that is expected."""
+        values = {each.key: each.value for each in entries}
+        location = values.get("location", "")
+        numbers = [values.get("offset", "0"), values.get("length", str(size))]
+        is_path = location and "\0" not in location
+        if not is_path or not all(map(_NUMBER.fullmatch, numbers)):
+            raise ValueError(
+                f"its external data is not described by a location, an offset and a length: {values!r:.300}"
+            )
+        offset, length = map(int, numbers)
         path = os.path.realpath(os.path.join(self.folder, location))
         if os.path.isabs(location) or os.path.commonpath((self.folder, path)) != self.folder:
             raise ValueError(
@@ -597,40 +600,20 @@ class _Files:
             )
         if length != size:
             raise ValueError(f"it has {size} bytes, and its external data has {length}")
-        part = (path, offset, size)
-        if part in self.parts:
-            return self.parts[part]
-        try:
-            with open_regular(path) as file:
-                there = os.fstat(file.fileno()).st_size
-                self.taken[path] = self.taken.get(path, 0) + size
-                if offset + size > there or self.taken[path] > there:
-                    raise ValueError(
-                        f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it"
-                    )
-                file.seek(offset)
-                self.parts[part] = file.read(size)
-        except OSError as error:
+        if path not in self.mapped:
+            try:
+                with open_regular(path) as file:
+                    self.mapped[path] = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+            except OSError as error:
+                raise ValueError(
+                    f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
+                ) from None
+        there = self.mapped[path]
+        if offset + size > len(there):
             raise ValueError(
-                f"its external data in {quote_name(location)} cannot be read: {error.strerror}"
-            ) from None
-        return self.parts[part]
-
-
-def _place(entries: Any, size: int) -> tuple[str, int, int]:
-    """Return the location, the offset and the length of external data. `size` is the length that is
-    expected.
-    """
-    values = {each.key: each.value for each in entries}
-    location = values.get("location", "")
-    numbers = [values.get("offset", "0"), values.get("length", str(size))]
-    is_path = location and "\0" not in location
-    if not is_path or not all(map(_NUMBER.fullmatch, numbers)):
-        raise ValueError(
-            f"its external data is not described by a location, an offset and a length: {values!r:.300}"
-        )
-    offset, length = map(int, numbers)
-    return location, offset, length
+                f"{quote_name(location)} has {len(there)} bytes, and constants of more are said to be in it"
+            )
+        return there[offset : offset + size]
 
 
 class _Inputs:
@@ -639,18 +622,17 @@ class _Inputs:
     """
 
     def __init__(self, values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> None:
+        self.dims = dict(dims)
+        if len(values) == 1 and "" in dims:
+            self.dims.setdefault(values[0].name, self.dims.pop(""))
+        #: What a caller may name, and by which names an error lists the lengths.
         self.known = set[str]()
         self.lengths: dict[str, None] = {}
-        if len(values) == 1:
-            self.known = {""}
-            if "" in dims:
-                dims = {values[0].name: dims[""], **dims}
-        self.dims = dims
         self.notes = notes
         self.chosen: list[str] = []
         self.missing: list[str] = []
         self.result = {each.name: self._read(each) for each in values}
-        if unknown := next((key for key in dims if key not in self.known), None):
+        if unknown := next((key for key in self.dims if key not in self.known), None):
             advice = did_you_mean(unknown, self.known) or "."
             raise ArgumentError(
                 f"no input and no length of one has the name {quote_name(unknown)}{advice} "
@@ -670,52 +652,49 @@ class _Inputs:
             raise _UnsupportedError(
                 f"{what} is no tensor; no program has sequences, optional values or maps"
             )
-        shape = kind.tensor_type.shape
-        lengths = [(max(each.dim_value, 0), each.dim_param) for each in shape.dim]
+        sides = kind.tensor_type.shape.dim
         whole: Any = self.dims.get(value.name, [])
         if not isinstance(whole, list):
             whole = [whole]
         if not kind.tensor_type.HasField("shape"):
-            lengths = [(0, "")] * len(whole)
+            for _ in whole:
+                sides.add()
             if not whole:
                 self.missing.append(f"--dim {value.name}=N,N,…")
-        if whole and len(whole) != len(lengths):
-            raise ArgumentError(
-                f"{what} has {len(lengths)} dimensions, and its lengths are {whole}"
-            )
+        whole = whole or [None] * len(sides)
+        if len(whole) != len(sides):
+            raise ArgumentError(f"{what} has {len(sides)} dimensions, and its lengths are {whole}")
         self.known.add(value.name)
         result = []
-        for axis, (fixed, label) in enumerate(lengths):
-            given = None
-            if whole:
-                given = whole[axis]
-            result.append(self._length(value.name, axis, fixed, label, given))
+        for axis, (side, given) in enumerate(zip(sides, whole, strict=True)):
+            result.append(self._length(value.name, axis, side, given))
         return _type(kind.tensor_type.elem_type, what), tuple(result)
 
-    def _length(self, name: str, axis: int, fixed: int, label: str, given: Any) -> int | Range:
+    def _length(self, name: str, axis: int, side: Any, given: Any) -> int | Range:
         """Return a length. `given` is that of all lengths of the input."""
         what = f"the input {quote_name(name)}"
         place = f"{name}.{axis}"
-        self.known.update(filter(None, (place, label)))
+        fixed = max(side.dim_value, 0)
+        label = side.dim_param
+        self.known |= {place, label}
         key = label or place
         self.lengths[key] = None
         if place in self.dims:
             key = place
         value: Any = self.dims.get(key, given)
+        result: int | Range
         if value is None:
             value = fixed or self._open(what, axis, label, place)
-        low = high = value
+        low = high = result = value
         least = 0
         if isinstance(value, tuple):
             low, high = value
             least = 1
+            result = Range(key, low, high)
         if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
             expected = fixed or "a length of 1 or more, or a range of them"
             raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
-        if least:
-            return Range(key, low, high)
-        length: int = low
-        return length
+        return result
 
     def _open(self, what: str, axis: int, label: str, place: str) -> int:
         """Return 1 for a length that is open and that the caller did not give."""

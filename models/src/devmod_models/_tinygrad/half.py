@@ -41,17 +41,14 @@ def halved(model: Model, half: str) -> Model:
     """Return a model whose float32 constants of several elements are float16 where their magnitudes
     allow it. `half` is "all" for operators that compute in float16, too, or "weights".
     """
-    constants = {}
-    names = set()
+    halves = {}
     for name, each in model.constants.items():
-        constants[name] = each
         if each.dtype != np.float32 or each.size < 2:
             continue
         # Numbers that are all small, such as those by which weights are scaled, lose digits.
-        if np.isfinite(each).all() and _LEAST <= abs(each).max() <= _LARGEST:
-            constants[name] = each.astype(np.float16)
-            names.add(name)
-    return model._replace(constants=constants, halved=frozenset(names), half=half)
+        if _LEAST <= abs(each).max() <= _LARGEST:
+            halves[name] = each.astype(np.float16)
+    return model._replace(constants=model.constants | halves, halved=frozenset(halves), half=half)
 
 
 class Precision:
@@ -112,7 +109,7 @@ class Precision:
         if node.operator not in _FOLLOWING:
             return False
         floats = [name for name in node.inputs if self._is_own(name, values.get(name))]
-        return any(name in self._names for name in floats) and all(map(self._fits, floats))
+        return not self._names.isdisjoint(floats) and all(map(self._fits, floats))
 
     def _fits(self, name: str) -> bool:
         """Return whether a value is in float16, or is a number that float16 has."""
