@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import metadata
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import devmod
@@ -31,7 +32,7 @@ from devmod.worker import answers, processors
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod_models._tinygrad.record import Recording, Report
 
@@ -174,48 +175,40 @@ def make(
     options
         The options of the export that the file keeps.
     """
-    from devmod_models._tinygrad.record import settings
-    from devmod_models._tinygrad.render import KINDS
+    from devmod_models._tinygrad.parts import in_parts
+    from devmod_models._tinygrad.record import record, settings
 
-    parsed = _parsed(targets, KINDS)
+    parsed = _parsed(targets)
     if not _NAME.fullmatch(name):
         raise ArgumentError(
             f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _",
             argument="name",
         )
     limits = {kind: _MOST_BUFFERS.get(kind, 0) for kind in parsed}
+    # Arrays are in parts for all kinds, so that these share constants.
     most = min(_MOST_BYTES.get(kind, _ANY) for kind in parsed)
+
+    def recorded(limit: int) -> Recording:
+        with settings(MAX_KERNEL_BUFFERS=limit):
+            return in_parts(record(fn, inputs, outputs, constants), most)
+
     with settings():
-        recordings = _recordings(sorted({*limits.values()}), most, fn, inputs, outputs, constants)
-        trees: dict[bytes, str] = {}
+        recordings = _recordings(sorted({*limits.values()}), recorded)
         plans = []
         for kind, target in parsed.items():
-            plans.append(_Plan(name, target, recordings[limits[kind]], folded, trees, options))
-        _render(plans, trees, report)
+            plans.append(_Plan(name, target, recordings[limits[kind]], folded, options))
+        _render(plans, report)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
     return _compiled(plans, report, tune), recordings[min(recordings)]
 
 
 def _recordings(
-    limits: Iterable[int],
-    most: int,
-    fn: Any,
-    inputs: Mapping[str, Any],
-    outputs: Sequence[str] | None,
-    constants: Mapping[str, Any],
+    limits: Iterable[int], recorded: Callable[[int], Recording]
 ) -> dict[int, Recording]:
     """Return a recording for each limit of a kernel's buffers; 0 is none, and comes first. Kinds
-    share one whose kernels have no more. In all, arrays of more than `most` bytes are in parts, so
-    that kinds share constants.
+    share one whose kernels have no more.
     """
-    from devmod_models._tinygrad.parts import in_parts
-    from devmod_models._tinygrad.record import record, settings
-
-    def recorded(limit: int) -> Recording:
-        with settings(MAX_KERNEL_BUFFERS=limit):
-            return in_parts(record(fn, inputs, outputs, constants), most)
-
     result: dict[int, Recording] = {}
     for limit in limits:
         if 0 in result and result[0].most_buffers <= limit:
@@ -246,22 +239,29 @@ def _compiled(
             if tune is not None:
                 from devmod_models._tinygrad.tuning import Search
 
-                program = Search(plan, kernels, program, tune, results_of, report).tuned()
+                program = Search(plan, kernels, program, tune, report).tuned()
             programs.append(program)
     if len(programs) == 1:
         return programs[0]
     return devmod.bundle(*programs)
 
 
-def _parsed(targets: Any, kinds: Collection[str]) -> dict[str, Target]:
-    """Return the targets by their kinds."""
+def texts_of(targets: str | Target | Iterable[str | Target]) -> list[str]:
+    """Return the texts of targets, or of one."""
     if isinstance(targets, (str, Target)):
         targets = [targets]
-    texts = list(map(str, targets))
+    return list(map(str, targets))
+
+
+def _parsed(targets: Any) -> dict[str, Target]:
+    """Return the targets by their kinds."""
+    from devmod_models._tinygrad.render import KINDS
+
+    texts = texts_of(targets)
     parsed = {each.kind: each for each in map(Target.parse, texts)}
-    if parsed and len(parsed) == len(texts) and parsed.keys() <= set(kinds):
+    if parsed and len(parsed) == len(texts) and parsed.keys() <= KINDS.keys():
         return parsed
-    expected = f"expected one target of each kind, of {list_names(kinds)}"
+    expected = f"expected one target of each kind, of {list_names(KINDS)}"
     raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(texts)}", argument="targets")
 
 
@@ -313,18 +313,19 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
 
     if names is None:
         names = default_names(fn, len(inputs))
-    if len(set(names)) != len(inputs) or len(names) != len(inputs):
+    given = dict(zip(names, inputs, strict=False))
+    if not len(given) == len(names) == len(inputs):
         raise ArgumentError(
             f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input",
             argument="names",
         )
-    for label, each in zip(names, inputs, strict=True):
+    for label, each in given.items():
         if not isinstance(each, Tensor) and not (isinstance(each, UOp) and each.is_bound_var):
             raise ArgumentError(
                 f"the input {label!r} is {type(each).__name__}; expected a Tensor or a bound Variable",
                 argument=label,
             )
-    return dict(zip(names, inputs, strict=True))
+    return given
 
 
 def default_names(fn: Any, count: int) -> list[str]:
@@ -338,8 +339,15 @@ def default_names(fn: Any, count: int) -> list[str]:
     return [f"x{number}" for number in range(count)]
 
 
+def result_names(count: int) -> list[str]:
+    """Return the names of the results of a function that names none."""
+    if count == 1:
+        return ["y"]
+    return [f"y{number}" for number in range(count)]
+
+
 class _Plan:
-    """The kernels and the steps of one kind. `trees` gets the kernels as text, by their keys."""
+    """The kernels and the steps of one kind."""
 
     def __init__(
         self,
@@ -347,7 +355,6 @@ class _Plan:
         target: Target,
         recording: Recording,
         folded: Mapping[str, str],
-        trees: dict[bytes, str],
         options: Sequence[str],
     ) -> None:
         from tinygrad.uop.ops import Ops
@@ -362,14 +369,10 @@ class _Plan:
         self.names = deepcopy(recording.names)
         #: The digests of constants whose values the function has read, by their names.
         self._read = folded
-        self.kernels: dict[bytes, str] = {}  # by the key of the tree
-        self.trees = trees
+        self.kernels: dict[Any, str] = {}  # by the tree
         self._options = options
         self.rendered: dict[str, dict[str, Any]] = {}
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
-        #: The names of the numbers of turns, by those of tinygrad's variables.
-        self._turns: dict[str, str] = {}
-        self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
         self._originals: dict[str, str] = {}
@@ -377,29 +380,35 @@ class _Plan:
         if target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
         self.calls = [*each_call(recording.calls)]
+        self._declared = self._interface()
         for call in self.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
-                raise self.error(call, "a copy between devices in each call, which no program has")
-            if tree.key in self.kernels:
+                raise self.error(tree, "a copy between devices in each call, which no program has")
+            if tree in self.kernels:
                 continue
-            self._check_types(call, tree)
+            self._check_types(tree)
             self._check_parts(call)
             kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
-            self.kernels[tree.key] = kernel
+            self.kernels[tree] = kernel
             self.rendered[kernel] = {}  # the order of the file
-            if tree.key in trees:
-                continue
-            try:
-                trees[tree.key] = b64encode(pickle.dumps(tree)).decode()
-            except RecursionError:
-                raise self.error(
-                    call,
-                    f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
-                ) from None
 
-    def add(self, kernel: str, rendered: dict[str, Any]) -> None:
-        """Add what `render` has returned for a kernel.
+    def pickled(self, tree: Any) -> str:
+        """Return a kernel's tree as `render` takes it."""
+        try:
+            return b64encode(pickle.dumps(tree)).decode()
+        except RecursionError:
+            raise self.error(
+                tree,
+                f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply",
+            ) from None
+
+    def item(self, kernel: str, *optimizations: str) -> list[str]:
+        """Return what `render` takes for a kernel beside its tree."""
+        return [self.target.kind, self.arch, kernel, *optimizations]
+
+    def add(self, tree: Any, rendered: dict[str, Any]) -> None:
+        """Add what `render` has returned for a kernel, and its tree as it takes it.
 
         Raises
         ------
@@ -407,6 +416,7 @@ class _Plan:
             It cannot be rendered, or exceeds a limit of the kind.
         """
         kind = self.target.kind
+        kernel = self.kernels[tree]
         if "error" in rendered:
             raise CompileError(
                 f"tinygrad cannot render the kernel {kernel!r} for {kind}: {rendered['error']}",
@@ -414,15 +424,14 @@ class _Plan:
                 function=kernel,
             )
         if "limit" in rendered:
-            call = next(each for each in self.calls if self.kernels[each.src[0].key] == kernel)
-            store = next(each for each in call.src[0].toposort() if each.op.name == "STORE")
+            store = next(each for each in tree.toposort() if each.op.name == "STORE")
             raise self.error(
-                call,
+                tree,
                 f"{rendered['limit']}, for {store.src[1].op.name}. Choose a smaller largest length",
             )
         self.rendered[kernel] = rendered
 
-    def _check_types(self, call: Any, tree: Any) -> None:
+    def _check_types(self, tree: Any) -> None:
         """Raise an error for an element type of a kernel that the kind does not have."""
         from tinygrad import dtypes
         from tinygrad.uop.ops import Ops
@@ -440,7 +449,7 @@ class _Plan:
                 if each.op is Ops.PARAM:
                     place = "an array"
                 others = ", ".join(kind for kind in KINDS if dtype not in _MISSING.get(kind, ()))
-                raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {others}")
+                raise self.error(tree, f"{dtype} in {place}. Kinds with {dtype}: {others}")
 
     def _check_parts(self, call: Any) -> None:
         """Raise an error for a kernel that has too many buffers because an array is in parts."""
@@ -448,27 +457,27 @@ class _Plan:
 
         kind = self.target.kind
         buffers = get_call_arg_uops(call)
+        most = _MOST_BUFFERS.get(kind, len(buffers))
         parts = next(filter(None, map(self.recording.parts.get, buffers)), [])
-        if not parts or len(buffers) <= _MOST_BUFFERS.get(kind, len(buffers)):
+        if not parts or len(buffers) <= most:
             return
         label = "an array"
         if parts[0] in self.recording.held:
             label = repr(self.recording.held[parts[0]].original)
         size = sum(each.max_numel() * each.dtype.itemsize for each in parts)
         raise self.error(
-            call,
-            f"a kernel with {len(buffers)} arrays, of which it has at most {_MOST_BUFFERS[kind]}: {label} has {size} bytes, and is "
+            call.src[0],
+            f"a kernel with {len(buffers)} arrays, of which it has at most {most}: {label} has {size} bytes, and is "
             f"in {len(parts)} parts, since an array has at most {_MOST_BYTES[kind]}. Store it in float16, or leave out {kind}",
         )
 
-    def error(self, call: Any, what: str) -> ArgumentError:
-        from devmod_models._tinygrad.record import effects
+    def error(self, tree: Any, what: str) -> ArgumentError:
+        """Return the error of a kernel, with the outputs that need it."""
+        from devmod_models._tinygrad.record import effects, reached
 
-        reached = effects(call)[0]
-        for written, used in map(effects, self.calls[self.calls.index(call) :]):
-            if used & reached:
-                reached |= written
-        results = list_names(each.name for each in self.recording.outputs if each.buffer in reached)
+        written = [effects(call)[0] for call in self.calls if call.src[0] is tree]
+        changed = reached([*map(effects, self.calls)], set().union(*written))
+        results = list_names(each.name for each in self.recording.outputs if each.buffer in changed)
         text = f"the program {self.name!r} cannot be made for {self.target.kind}: its output {results} needs {what}"
         return ArgumentError(text, argument="fn", kind=self.target.kind)
 
@@ -476,17 +485,14 @@ class _Plan:
         """Return the module of the program. `module` has its kernels. Tuned ones have their own
         grids and blocks.
         """
-        from devmod_models._tinygrad.record import effects
-
         steps = self._steps(self.recording.calls, module.functions)
-        written = set[Any]().union(*[effects(call)[0] for call in self.calls])
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return make_program(
             self.name,
             module,
             steps,
-            {**self._interface(written), **self._declared},
+            self._declared,
             originals=self._originals,
             folded=self._folded(),
         )
@@ -498,12 +504,10 @@ class _Plan:
         steps: list[Any] = []
         for call in calls:
             if isinstance(call, Repeat):
-                name = self._turns.get(call.variable) or self.names.take(call.variable)
-                self._turns[call.variable] = name
                 inner = self._steps(call.calls, functions)
-                steps.append(devmod.repeat(expression(call.turns), name, inner))
+                steps.append(devmod.repeat(expression(call.turns), call.variable, inner))
                 continue
-            kernel = self.kernels[call.src[0].key]
+            kernel = self.kernels[call.src[0]]
             rendered = self.rendered[kernel]
             info = functions[kernel]
             arguments = self._arguments(call, rendered, info)
@@ -517,12 +521,13 @@ class _Plan:
         """Return the arguments of a step by the names of the kernel's parameters."""
         from tinygrad.engine.realize import get_call_arg_uops
 
-        from devmod_models._tinygrad.record import expression, identifier
+        from devmod_models._tinygrad.record import identifier
 
         numbers = {}
         for each in call.src[1:]:
             if each.is_bound_var:
-                numbers[identifier(each.src[0].expr)] = expression(each.src[1].src[1])
+                bound, number = each.unbind()
+                numbers[identifier(bound.expr)] = number
         buffers = get_call_arg_uops(call)
         types = {each.name: each.type for each in info.interface.params}
         arguments = {}
@@ -537,33 +542,29 @@ class _Plan:
                 number = array.name
                 if types[parameter] != array.dtype:
                     number += f".view({types[parameter]})"
-            arguments[parameter] = self._turns.get(number, number)
+            arguments[parameter] = number
         return arguments
 
-    def _interface(self, written: Set[Any]) -> dict[str, list[str]]:
-        """Return the declarations of what a call gives and gets. `written` has the buffers that the
-        steps write.
-        """
-        inputs = []
-        updates = []
+    def _interface(self) -> dict[str, list[str]]:
+        """Return the declarations of a program that has no step yet."""
+        from devmod_models._tinygrad.record import effects
+
+        keys = ("inputs", "outputs", "updates", "requires", "temporaries", "constants", "states")
+        declared: dict[str, list[str]] = {key: [] for key in keys}
+        written = set[Any]().union(*[effects(call)[0] for call in self.calls])
         lengths = set()
         for array in self.recording.inputs:
             lengths.update(_NAME.findall(" ".join(map(str, array.shape))))
+            role = "inputs"
             if array.buffer in written:
-                updates.append(array.text)
-            else:
-                inputs.append(array.text)
-        requires = []
+                role = "updates"
+            declared[role].append(array.text)
         for name, each in self.recording.variables.items():
-            requires.append(f"{int(each.vmin)} <= {name} <= {int(each.vmax)}")
+            declared["requires"].append(f"{int(each.vmin)} <= {name} <= {int(each.vmax)}")
             if name not in lengths:
-                inputs.append(f"{name}: int32")
-        return {
-            "inputs": inputs,
-            "outputs": [each.text for each in self.recording.outputs],
-            "updates": updates,
-            "requires": requires,
-        }
+                declared["inputs"].append(f"{name}: int32")
+        declared["outputs"] += [each.text for each in self.recording.outputs]
+        return declared
 
     def _folded(self) -> dict[str, str]:
         """Return the digests of what the function has from outside and is no constant of the
@@ -602,19 +603,20 @@ class _Plan:
 
         text = array.text
         if role == "constants":
-            self._add_constant(array)
+            self._add_values(array)
         elif role == "states":
             first = "0"
             if buffer.buffer.numpy().any():
                 first = names.take(f"{array.name}_0")
                 constant = array._replace(name=first)
                 self._declared["constants"].append(constant.text)
-                self._add_constant(constant)
+                self._add_values(constant)
             text += f" = {first}"
         self._declared[role].append(text)
         return array
 
-    def _add_constant(self, array: Any) -> None:
+    def _add_values(self, array: Any) -> None:
+        """Add the elements of a constant."""
         self._data[array.name] = _values(array)
         # A computed constant has no name in the model, nor has one of which others are computed.
         original = array.original
@@ -637,26 +639,19 @@ class _Plan:
         parts = [rendered]
         if kind == "webgpu":  # in WGSL, the names of buffers are those of the whole text
             parts = [{kernel: each} for kernel, each in rendered.items()]
-        modules = []
+        functions: dict[str, devmod.FunctionInfo] = {}
         for part in parts:
             name = next(iter(part))
-            modules.append(
-                devmod.compile(
-                    _text(part), self.target, name=name, language=language, options=options
-                )
+            module = devmod.compile(
+                _text(part), self.target, name=name, language=language, options=options
             )
+            functions |= module.functions
 
-        module = modules[0]
         toolchain = ""
         if module.origin:
             toolchain = module.origin.toolchain
         if kind in _SEPARATE:
-            code = {}
-            for kernel, each in rendered.items():
-                code[kernel] = _text({kernel: each}).encode()
-            functions: dict[str, devmod.FunctionInfo] = {}
-            for compiled in modules:
-                functions |= compiled.functions
+            code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
             module = create_own(kind, code, module.format, functions)
         module.__dict__["_devmod_origin"] = Origin(
             str(self.target), f"tinygrad {_VERSION}, {toolchain}", self._options
@@ -664,12 +659,9 @@ class _Plan:
         return module
 
 
-def _values(array: Any) -> Any:
+def _values(array: Any) -> HostArray:
     """Return the elements of an array of a recording."""
-    values = array.buffer.buffer.numpy()
-    if array.dtype == "bfloat16":  # NumPy has no such type; tinygrad gives its bytes
-        return HostArray(values.tobytes(), array.shape, array.dtype)
-    return values.reshape(array.shape)
+    return HostArray(array.buffer.buffer.as_memoryview(), array.shape, array.dtype)
 
 
 def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
@@ -682,20 +674,20 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join([*prefix, *texts, ""])
 
 
-def _render(plans: Sequence[_Plan], trees: Mapping[bytes, str], report: Report) -> None:
+def _render(plans: Sequence[_Plan], report: Report) -> None:
     """Render the kernels of all kinds. Kinds whose kernels are equal share the work."""
-    items = []
+    items: list[Any] = []
     owners = []
-    for key, tree in trees.items():
-        own = [plan for plan in plans if key in plan.kernels]
+    trees = dict.fromkeys(chain.from_iterable(plan.kernels for plan in plans))
+    for tree in trees:
+        own = [plan for plan in plans if tree in plan.kernels]
         owners.append(own)
-        items.append([tree, [[plan.target.kind, plan.arch, plan.kernels[key]] for plan in own]])
-    rows = zip(items, owners, results_of(items), strict=True)
-    for number, ((_, kinds), own, (results, end)) in enumerate(rows, 1):
-        if results is None:
-            results = [{"error": f"the process that renders it {end}"}] * len(own)
-        for (_, _, kernel), plan, rendered in zip(kinds, own, results, strict=True):
-            plan.add(kernel, rendered)
+        items.append([own[0].pickled(tree), [plan.item(plan.kernels[tree]) for plan in own]])
+    rows = zip(trees, items, owners, results_of(items), strict=True)
+    for number, (tree, (text, _), own, (results, end)) in enumerate(rows, 1):
+        failed = {"error": f"the process that renders it {end}"}
+        for plan, rendered in zip(own, results or [failed] * len(own), strict=True):
+            plan.add(tree, {**rendered, "tree": text})
         report(f"kernel {number} of {len(items)}", number / len(items))
 
 
@@ -737,19 +729,8 @@ def check(
         A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
         program with float16, or an integer differs at all.
     """
-    from devmod_models._tinygrad.check import (
-        UNUSABLE,
-        check_devices,
-        device_labels,
-        remarks,
-        run_program,
-    )
+    from devmod_models._tinygrad.check import check_devices, device_labels, remarks, try_program
 
-    def results() -> Iterator[tuple[str, str, list[Any]]]:
-        for label in device_labels(part.kind for part in walk(module)):
-            try:
-                yield label, "", run_program(module, name, label, **inputs)
-            except UNUSABLE as error:
-                yield label, str(error), []
-
-    return [*check_devices(module, name, results(), expected), *remarks(expected)]
+    labels = device_labels(part.kind for part in walk(module))
+    results = ((label, *try_program(module, name, label, **inputs)) for label in labels)
+    return [*check_devices(module, name, results, expected), *remarks(expected)]

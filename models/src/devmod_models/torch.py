@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import devmod
-from devmod import Target
 from devmod.backend import temporary_folder
 from devmod.errors import (
     ArgumentError,
@@ -18,10 +17,12 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
-from devmod_models.tinygrad import default_names
+from devmod_models.tinygrad import default_names, result_names, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from devmod import Target
 
 __all__ = ["export"]
 
@@ -93,8 +94,6 @@ def export(
         raise ToolchainNotFoundError(
             f"models of PyTorch cannot be exported here: {missing}"
         ) from error
-    if isinstance(targets, (str, Target)):
-        targets = [targets]
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
     names = _names(model, args)
     dims = _dims(dynamic or {}, names)
@@ -111,7 +110,7 @@ def export(
                 _write(model, args, path, names, [*results_by_name], dynamic or {})
                 request: dict[str, Any] = {
                     "model": path,
-                    "targets": [str(each) for each in targets],
+                    "targets": texts_of(targets),
                     "name": label,
                     "dims": dims,
                     "file": f"{label}.devmod",
@@ -163,11 +162,7 @@ def _output_names(names: Sequence[str] | None, results: Sequence[Any]) -> list[s
             f"torch.export: outputs has {len(names)} names; the model has {len(results)} results",
             argument="outputs",
         )
-    if names is not None:
-        return [*names]
-    if len(results) == 1:
-        return ["y"]
-    return [f"y{number}" for number in range(len(results))]
+    return [*(names or result_names(len(results)))]
 
 
 def _write(

@@ -43,19 +43,30 @@ class Candidates:
 
     Parameters
     ----------
-    item
-        The kernel, as `render` takes it.
+    kind
+        The kind, its architecture, and the name of the kernel, as `render` takes them.
+    rendered
+        What `render` has returned for the heuristic's optimizations, with the kernel's "tree".
 
     Attributes
     ----------
+    tree
+        The kernel, as `render` takes it.
+    rendered
+        What `render` has returned by the optimizations, a text. Those that cannot be rendered are
+        {}.
+    times
+        The seconds that a device takes by the optimizations, without those with which it failed.
     default
-        The heuristic's optimizations, a text.
+        The heuristic's optimizations.
     form
         The lengths of the kernel's loops: what is the fastest for one kernel is likely so for
         another one with the same.
     """
 
-    def __init__(self, item: list[Any]) -> None:
+    def __init__(self, kind: list[str], rendered: dict[str, Any]) -> None:
+        self.tree = rendered["tree"]
+        self.times: dict[str, float] = {}
         self.default = self.form = ""
         self._start: Any = None
         own = heuristic.hand_coded_optimizations
@@ -67,7 +78,8 @@ class Candidates:
             return result
 
         with patched(heuristic, "hand_coded_optimizations", observed):
-            render(item)
+            render([self.tree, [kind]])
+        self.rendered = {self.default: rendered}
         self._amounts: dict[str, Amounts] = {}
         #: The ranges that may have each, with their lengths.
         self._ranges: dict[str, dict[Number, int]] = {name: {} for name in _TYPES}
@@ -110,9 +122,17 @@ class Candidates:
                 if other != lanes and threads > 3 and results > 1:
                     yield {**local, ("UPCAST", other): results}
 
-    def neighbours(self, text: str) -> Iterator[Amounts]:
-        """Yield those that differ from others, a text of `text`, in one amount."""
-        amounts = self._amounts[text]
+    @property
+    def fastest(self) -> list[str]:
+        """Those that were measured, the fastest first, without the heuristic's."""
+        return sorted(self.times.keys() - {self.default}, key=self.times.__getitem__)
+
+    def neighbours(self) -> Iterator[Amounts]:
+        """Yield those that differ from the fastest in one amount."""
+        fastest = self.fastest
+        if not fastest:
+            return
+        amounts = self._amounts[fastest[0]]
         for name, ranges in self._ranges.items():
             for number, length in [*ranges.items()][-3:]:
                 for amount in _next(amounts, name, number, length):

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 #: The errors of a device that cannot run a program. Other errors are those of the program.
-UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
+_UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
 _OWN = "tinygrad on the CPU"
+#: The largest difference of a result, as a part of the largest magnitude, and both.
+Difference = tuple[float, float, float]
 #: Where each node alone is right, a difference of this many movements is allowed: of how far a
 #: result moves if the last digits of each value change.
 _MOST_MOVEMENTS = 10
@@ -48,22 +50,10 @@ def tolerance(module: devmod.Module) -> float:
     return 1e-4
 
 
-def measure(got: Any, wanted: Any) -> tuple[float, float, float]:
-    """Return the largest difference of a result where the other one is finite, as a part of the
-    largest magnitude, and both.
-    """
-    numbers = wanted.astype(np.float64)
-    is_judged = np.isfinite(numbers)
-    numbers = numbers[is_judged]
-    scale = float(abs(numbers).max(initial=0))
-    difference = float(abs(got.astype(np.float64)[is_judged] - numbers).max(initial=0))
-    return difference / (scale or 1), difference, scale
-
-
 def compare(
     what: str, got: Any, wanted: Any, program: str, allowed: float, movement: float = 0.0
-) -> None:
-    """Compare a result with that of a program, where that is finite.
+) -> Difference:
+    """Compare a result with that of a program, where that is finite, and return the difference.
 
     Raises
     ------
@@ -74,7 +64,11 @@ def compare(
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         other = f"{wanted.dtype}{list(wanted.shape)}"
         raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; {program} gives {other}")
-    _, difference, scale = measure(got, wanted)
+    numbers = wanted.astype(np.float64)
+    is_judged = np.isfinite(numbers)
+    numbers = numbers[is_judged]
+    scale = float(abs(numbers).max(initial=0))
+    difference = float(abs(got.astype(np.float64)[is_judged] - numbers).max(initial=0))
     is_integer = wanted.dtype.kind in "iub"
     if is_integer:
         allowed = 0.0
@@ -87,6 +81,7 @@ def compare(
             f"{what} differs by {difference:.1e} from that of {program}, whose largest magnitude is {scale:.2g}: "
             f"at most {most:.1e} is allowed"
         )
+    return difference / (scale or 1), difference, scale
 
 
 def compare_all(
@@ -96,12 +91,14 @@ def compare_all(
     program: str,
     allowed: float,
     movements: Sequence[float] = (),
-) -> None:
-    """Compare all results of a place with those of a program."""
-    movements = movements or [0.0] * len(results)
-    pairs = zip(results, expected, movements, strict=True)
-    for number, (got, wanted, movement) in enumerate(pairs):
-        compare(f"result {number} of {place}", got, wanted, program, allowed, movement)
+) -> list[Difference]:
+    """Compare all results of a place with those of a program, and return the differences."""
+    differences = []
+    rows = zip(results, expected, movements or [0.0] * len(results), strict=True)
+    for number, (got, wanted, movement) in enumerate(rows):
+        what = f"result {number} of {place}"
+        differences.append(compare(what, got, wanted, program, allowed, movement))
+    return differences
 
 
 def with_other_digits(array: Any, random: np.random.Generator, allowed: float) -> Any:
@@ -116,13 +113,17 @@ def with_other_digits(array: Any, random: np.random.Generator, allowed: float) -
     return np.where(array == np.rint(array), array, changed).astype(array.dtype)
 
 
-def device_labels(kinds: Iterable[str]) -> list[str]:
-    """Return the devices of kinds, such as "opencl:0"."""
+def device_labels(kinds: Iterable[str], *, has_simulated: bool = True) -> list[str]:
+    """Return the devices of kinds, such as "opencl:0", with simulated ones or without."""
     # Programs and bundles have kinds too, without devices.
     own = registered("devmod.device").keys() & set(kinds)
     if not own:
         return []
-    return [f"{each.kind}:{each.index}" for each in devmod.devices(*sorted(own))]
+    return [
+        f"{each.kind}:{each.index}"
+        for each in devmod.devices(*sorted(own))
+        if has_simulated or not each.is_simulated
+    ]
 
 
 def check_devices(
@@ -137,14 +138,13 @@ def check_devices(
     """
     lines = []
     checked = []
-    differences: list[tuple[float, float, float]] = []
+    differences: list[Difference] = []
     allowed = tolerance(module)
     for label, problem, got in results:
         if problem:
             lines.append(f"not checked on {label}: {' '.join(problem.split())}")
             continue
-        compare_all(f"{name!r} on {label}", got, expected, _OWN, allowed)
-        differences += map(measure, got, expected)
+        differences += compare_all(f"{name!r} on {label}", got, expected, _OWN, allowed)
         checked.append(label)
     if checked:
         lines.insert(0, summary(checked, _OWN, differences))
@@ -164,14 +164,22 @@ def run_program(
     return [*map(np.asarray, results)]
 
 
-def summary(
-    places: Sequence[str], program: str, results: Iterable[tuple[float, float, float]]
-) -> str:
+def try_program(
+    module: devmod.Module, name: str, device: str, /, *inputs: Any, **named: Any
+) -> tuple[str, list[Any]]:
+    """Return why a device cannot run a program, or "" and its results."""
+    try:
+        return "", run_program(module, name, device, *inputs, **named)
+    except _UNUSABLE as error:
+        return str(error), []
+
+
+def summary(places: Sequence[str], program: str, differences: Iterable[Difference]) -> str:
     """Return the line about what was compared with a program."""
     *others, shown = places
     if others:
         shown = f"{', '.join(others)} and {shown}"
-    _, difference, scale = max(results)
+    _, difference, scale = max(differences)
     return f"checked on {shown} against {program}: worst error {difference:.1e} of {scale:.2g}"
 
 
@@ -218,15 +226,16 @@ class Reference:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._seconds = dict(SECONDS)
-        self._programs = list(filter(is_here, ("onnxruntime", "onnx.reference")))
+        #: The rest of the time of each program that may be asked.
+        self._seconds = {}
+        for program in ("onnxruntime", "onnx.reference"):
+            if is_here(program):
+                self._seconds[program] = SECONDS[program]
         self._problems: list[str] = []
 
     @property
     def program(self) -> str:
-        if self._programs:
-            return self._programs[0]
-        return ""
+        return next(iter(self._seconds), "")
 
     @property
     def problem(self) -> str:
@@ -237,16 +246,16 @@ class Reference:
 
     def results(self, inputs: Mapping[str, Any], *, every: bool = False) -> dict[str, Any]:
         """Return the results by name, or what `every` node gives; {} if no program does."""
-        while self.program:
+        request = {"model": self._model, "inputs": [*inputs], "every": every}
+        for program in [*self._seconds]:
             start = monotonic()
-            request = {"program": self.program, "model": self._model, "inputs": [*inputs]}
-            limit = self._seconds[self.program]
-            answer, arrays = _ask({**request, "every": every}, [*inputs.values()], limit)
-            self._seconds[self.program] -= monotonic() - start
-            if "names" in answer:
-                return dict(zip(answer["names"], arrays, strict=True))
-            self._problems.append(f"{self.program}: {answer['error']}")
-            del self._programs[0]
+            request["program"] = program
+            answer, arrays = _ask(request, [*inputs.values()], self._seconds[program])
+            self._seconds[program] -= monotonic() - start
+            if "reply" in answer:
+                return dict(zip(answer["reply"], arrays, strict=True))
+            self._problems.append(f"{program}: {answer['error']}")
+            del self._seconds[program]
         return {}
 
 
@@ -267,18 +276,18 @@ def results_on(device: str, file: str, name: str, inputs: Sequence[Any]) -> tupl
     answer, arrays = _ask(request, inputs, SECONDS[""])
     if answer.get("is_wrong"):
         raise CompileError(f"{name!r} on {device}: {answer['error']}")
-    return answer.get("error", ""), arrays
+    return answer.get("error") or answer["reply"], arrays
 
 
 def _ask(request: dict[str, Any], arrays: Sequence[Any], seconds: float) -> tuple[Any, list[Any]]:
-    """Return the answer of a process and its arrays. "error" is its error, or how it ended."""
+    """Return the answer of a process and its arrays. "error" is its error, or how it ended; "reply"
+    has the names of a model's results, or why a device cannot run the program.
+    """
     with temporary_folder() as folder:
         path = os.path.join(folder, "arrays.npz")
         np.savez(path, *arrays)
         with Worker(__name__, {**request, "arrays": path}, captures=True) as worker:
-            answer = worker.answer(seconds)
-            if answer is None:
-                answer = {"error": f"it {worker.end_of_item(seconds)}"}
+            answer = worker.answer(seconds) or {"error": f"it {worker.end_of_item(seconds)}"}
         return answer, _read(path)
 
 
@@ -301,18 +310,16 @@ def main(request: dict[str, Any]) -> None:
     answer = answer_writer()
     try:
         inputs = _read(request["arrays"])
-        names: list[str] = []
+        reply: Any
         results: Any
         if request["program"]:
-            names, results = _run_model(request, inputs)
+            reply, results = _run_model(request, inputs)
         else:
             kind = request["device"].partition(":")[0]
             module = devmod.load(request["file"], prefer=(kind,))  # no other driver is opened
-            results = run_program(module, request["name"], request["device"], *inputs)
+            reply, results = try_program(module, request["name"], request["device"], *inputs)
         np.savez(request["arrays"], *results)
-        answer({"names": names})
-    except UNUSABLE as error:
-        answer({"error": str(error)})
+        answer({"reply": reply})
     except Exception as error:  # noqa: BLE001 - another program may raise anything
         answer({"error": describe_error(error), "is_wrong": True})
 

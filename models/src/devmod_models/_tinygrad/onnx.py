@@ -47,7 +47,6 @@ from devmod_models._tinygrad.check import (
     compare_all,
     describe_records,
     device_labels,
-    measure,
     remarks,
     results_on,
     summary,
@@ -608,7 +607,7 @@ class _Check:
         program = self._program
         wanted = [expected[name] for name in self._model.outputs]
         try:
-            compare_all("tinygrad on the CPU", own, wanted, program, self._allowed)
+            differences = compare_all("tinygrad on the CPU", own, wanted, program, self._allowed)
         except CompileError:
             self._report(f"comparing each node with {reference.program}", 1.0)
             values = reference.results(self._with_empty(inputs), every=True)
@@ -618,8 +617,8 @@ class _Check:
                 self._compare_nodes(tensors, values)
                 movements = self._movements(tensors)
             place = "tinygrad on the CPU, where each node alone is right,"
-            compare_all(place, own, wanted, program, self._allowed, movements)
-        return summary(["tinygrad:CPU"], program, map(measure, own, wanted))
+            differences = compare_all(place, own, wanted, program, self._allowed, movements)
+        return summary(["tinygrad:CPU"], program, differences)
 
     def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""

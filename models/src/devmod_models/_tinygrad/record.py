@@ -20,6 +20,7 @@ from tinygrad.uop.ops import Ops, UOp, sym_infer
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_models.onnx import TYPES
+from devmod_models.tinygrad import result_names
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
 
@@ -27,35 +28,23 @@ from devmod_targets.authoring.zig import run_zig
 #: starts processes. SCACHE ignores the limit of buffers.
 _SETTINGS: dict[str, Any] = {
     "DEV": "CPU:CLANG",
-    "CACHELEVEL": 0,
-    "SCACHE": 0,
-    "PARALLEL": 0,
     "NUM_CPU_THREADS": 1,
-    "BEAM": 0,
-    "DEBUG": 0,
-    "VIZ": 0,
-    "PROFILE": 0,
     "CAPTURING": 1,
-    "CAPTURE_PROCESS_REPLAY": 0,
-    "VALIDATE_WITH_CPU": 0,
-    "TRACK_MATCH_STATS": 0,
-    "NOOPT": 0,
-    "NOLOCALS": 0,
     "TC": 1,
-    "TC_OPT": 0,
     "TC_SELECT": -1,
-    "ALLOW_TF32": 0,
-    "IMAGE": 0,
-    "FLOAT16": 0,
-    "WINO": 0,
-    "OPENPILOT_HACKS": 0,
     "EMULATED_DTYPES": "",
     "TRANSCENDENTAL": 1,
     "DISABLE_FAST_IDIV": 1,
     "SPLIT_REDUCEOP": 1,
-    "PCONTIG": 0,
-    "USE_ATOMICS": 0,
-    "MAX_KERNEL_BUFFERS": 0,
+    **dict.fromkeys(
+        (
+            *("ALLOW_TF32", "BEAM", "CACHELEVEL", "CAPTURE_PROCESS_REPLAY", "DEBUG", "FLOAT16"),
+            *("IMAGE", "MAX_KERNEL_BUFFERS", "NOLOCALS", "NOOPT", "OPENPILOT_HACKS", "PARALLEL"),
+            *("PCONTIG", "PROFILE", "SCACHE", "TC_OPT", "TRACK_MATCH_STATS", "USE_ATOMICS"),
+            *("VALIDATE_WITH_CPU", "VIZ", "WINO"),
+        ),
+        0,
+    ),
 }
 #: devmod's names of the element types. tinygrad's own are C's.
 _DTYPES = {getattr(dtypes, name): name for name in TYPES.values()}
@@ -195,17 +184,6 @@ class Recording(NamedTuple):
             (len(realize.get_call_arg_uops(each)) for each in each_call(self.calls)), default=0
         )
 
-    def _last_uses(self) -> dict[UOp, int]:
-        """Return the temporaries with the numbers of the last items of `calls` that use them."""
-        kept = {each.buffer for each in (*self.inputs, *self.outputs)}
-        last: dict[UOp, int] = {}
-        for number, item in enumerate(self.calls):
-            for call in each_call([item]):
-                for each in realize.get_call_arg_uops(call):
-                    if each not in kept and not each.is_realized:
-                        last[each] = number
-        return last
-
     def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
         after their last use. Lengths are fixed, and there is no state.
@@ -220,14 +198,19 @@ class Recording(NamedTuple):
         """
         for array, elements in zip(self.inputs, inputs, strict=True):
             fill(array.buffer, elements)
-        last = self._last_uses()
-        for number, item in enumerate(self.calls):
+        kept = {each.buffer for each in (*self.inputs, *self.outputs)}
+        #: The temporaries that are used last by each item of `calls`, of the last item first.
+        free: list[set[UOp]] = []
+        for item in reversed(self.calls):
+            used = set[UOp]().union(*map(realize.get_call_arg_uops, each_call([item])))
+            free.append({each for each in used - kept if not each.is_realized})
+            kept |= used
+        for item in self.calls:
             is_long = any(map(_is_long, each_call([item])))
             with settings(NOOPT=int(not is_long)):
                 _run([item], {}, {})
-            for buffer, end in last.items():
-                if end == number:
-                    buffer.buffer.deallocate()
+            for each in free.pop():
+                each.buffer.deallocate()
         return [Tensor(each.buffer).reshape(each.shape) for each in self.outputs]
 
 
@@ -239,7 +222,7 @@ class Repeat(NamedTuple):
     turns
         The number of turns: an int, or a symbolic length.
     variable
-        The name of the variable that is the number of the turn.
+        The name of the variable that is the number of the turn, also in the program.
     calls
         The calls.
     """
@@ -289,10 +272,16 @@ class Tape:
     calls
         The calls, and repeats of them. One has the numbers of its bound variables among its
         sources.
+
+    Parameters
+    ----------
+    names
+        The names in use, to which those of the numbers of turns are added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names) -> None:
         self.calls: Calls = []
+        self._names = names
         #: Those that get the next call: those of the innermost repeat.
         self._current = self.calls
         self._variables: set[str] = set()
@@ -330,7 +319,7 @@ class Tape:
         if most == 1:
             yield 0
             return
-        name = f"turn_{len(self._variables)}"
+        name = self._names.take(f"turn_{len(self._variables)}")
         self._variables.add(name)
         repeat = Repeat(turns, name, [])
         self._current.append(repeat)
@@ -338,23 +327,16 @@ class Tape:
             yield UOp.variable(name, 0, most - 1).bind(0)
 
     def play(self) -> None:
-        """Run the calls: all, or where some depend on buffers without a value, the others outside
-        of repeats. A later run has what these give, such as copies of constants.
+        """Run the calls: all, or where some depend on buffers without a value, those that depend on
+        constants alone. A later run has what these give, such as copies of constants.
         """
-        known = {call: effects(call) for call in each_call(self.calls)}
-        made = set[UOp]().union(*[written for written, _ in known.values()])
-        missing = set[UOp]()
-        for _, used in known.values():
-            for each in used - made:
-                if not each.is_realized:
-                    missing.add(each)
-        missing = _reached(known.values(), missing)
+        known = [*map(effects, each_call(self.calls))]
+        made = set[UOp]().union(*[written for written, _ in known])
+        used = set[UOp]().union(*[used for _, used in known])
+        missing = {each for each in used - made if not each.is_realized}
         items = self.calls
         if missing:
-            items = []
-            for call in each_call(self.calls):
-                if missing.isdisjoint(known[call][1]) and not call.src[0].variables():
-                    items.append(call)
+            items, _, _ = _split(items, missing, set(), {})
         _run(items, self._values, {})
 
 
@@ -388,7 +370,7 @@ def recording() -> Iterator[Tape]:
     if realize.capturing:
         yield realize.capturing[0]
         return
-    tape = Tape()
+    tape = Tape(Names())
     with tape.capturing():
         yield tape
     tape.play()
@@ -457,16 +439,17 @@ def record(
         The function does what no program does.
     """
     names = Names()
-    variables = {names.take(name): each for name, each in _bound_variables(inputs).items()}
+    variables = {names.take(each.expr): each for each in _bound_variables(inputs)}
     before = {**constants, **_held_tensors(fn)}
     names.exact.update(inputs, before)
-    fresh: dict[str, Any] = {}
+    arguments = []
     own: list[Array] = []
     for name, each in inputs.items():
-        fresh[name] = each
+        argument = each
         if isinstance(each, Tensor):
-            fresh[name] = _fresh(each)
-            own.append(_array(fresh[name], names.take(name), each.shape))
+            argument = _fresh(each)
+            own.append(_array(argument, names.take(name), each.shape))
+        arguments.append(argument)
     if others := [name for name, each in before.items() if each.device != "CPU"]:
         raise ArgumentError(
             f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')",
@@ -475,9 +458,9 @@ def record(
     if before:
         Tensor.realize(*before.values())
 
-    tape = Tape()
+    tape = Tape(names)
     with tape.capturing():
-        results = _results(fn(*fresh.values()), outputs)
+        results = _results(fn(*arguments), outputs)
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
         assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
@@ -494,15 +477,14 @@ def record(
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
 
-def _bound_variables(inputs: Mapping[str, Any]) -> dict[str, UOp]:
-    """Return the variables of inputs, which are lengths or are inputs themselves, by name."""
+def _bound_variables(inputs: Mapping[str, Any]) -> Iterable[UOp]:
+    """Return the variables of inputs, which are lengths or are inputs themselves."""
     result: dict[str, UOp] = {}
     for each in inputs.values():
         for side in (each, *each.shape):
             if isinstance(side, UOp):
-                for variable in side.variables():
-                    result[variable.expr] = variable
-    return result
+                result |= {variable.expr: variable for variable in side.variables()}
+    return result.values()
 
 
 def _check_random(calls: Iterable[UOp]) -> None:
@@ -541,7 +523,7 @@ def _held_arrays(
 
 def _split(
     calls: Calls, inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
-) -> tuple[list[UOp], Calls, set[UOp]]:
+) -> tuple[Calls, Calls, set[UOp]]:
     """Return the calls that depend on constants alone, the others, and the buffers that are state.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
@@ -553,10 +535,10 @@ def _split(
         for each in written:
             if each.is_realized or call.src[0].variables():
                 changed.add(each)
-    dynamic = _reached(known.values(), changed)
+    dynamic = reached(known.values(), changed)
     own = dynamic - inputs - outputs
     late = {each for each in own if each in held and not each.is_realized}
-    once: list[UOp] = []
+    once: Calls = []
     begun: set[UOp] = set()
     filled: set[UOp] = set()
 
@@ -573,7 +555,7 @@ def _split(
     return once, rest, {each for each in own if each.is_realized or each in filled}
 
 
-def _reached(known: Collection[tuple[set[UOp], set[UOp]]], buffers: set[UOp]) -> set[UOp]:
+def reached(known: Collection[tuple[set[UOp], set[UOp]]], buffers: set[UOp]) -> set[UOp]:
     """Return buffers, and all whose values are computed from these by calls with such effects."""
     result = set(buffers)
     size = 0
@@ -601,9 +583,9 @@ def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
             f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have",
             argument="fn",
         )
-    if tree.op is Ops.COPY:
-        return {buffers[0]}, set(buffers)
     written = set()
+    if tree.op is Ops.COPY:
+        written.add(buffers[0])
     for each in tree.toposort():
         if each.op is Ops.STORE:
             target = each.src[0].buf_uop
@@ -614,25 +596,23 @@ def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
 
 def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
     """Return the results of a function by their names."""
-    several = value
-    if isinstance(value, (tuple, list)):
-        several = {f"y{number}": each for number, each in enumerate(value)}
-        if len(value) == 1:
-            several = {"y": value[0]}
-    elif not isinstance(value, dict):
-        several = {"y": value}
-    wrong = [type(each).__name__ for each in several.values() if not isinstance(each, Tensor)]
-    if wrong or not several:
+    results = value
+    if not isinstance(value, dict):
+        if not isinstance(value, (tuple, list)):
+            value = [value]
+        results = dict(zip(result_names(len(value)), value, strict=True))
+    wrong = [type(each).__name__ for each in results.values() if not isinstance(each, Tensor)]
+    if wrong or not results:
         raise ArgumentError(
             f"the function returned {', '.join(wrong) or 'nothing'}; expected a Tensor, or several of them",
             argument="fn",
         )
-    if names is not None and len(names) != len(several):
+    if names is not None and len(names) != len(results):
         raise ArgumentError(
-            f"outputs has {len(names)} names; the function has {len(several)} results",
+            f"outputs has {len(names)} names; the function has {len(results)} results",
             argument="outputs",
         )
-    return dict(zip(names or map(str, several), several.values(), strict=True))
+    return dict(zip(names or map(str, results), results.values(), strict=True))
 
 
 def largest(length: Any) -> int:
@@ -708,15 +688,16 @@ def expression(value: Any) -> Any:
     operands = list(map(expression, value.src))
     if value.op in _OPERATORS:
         return _OPERATORS[value.op].format(*operands)
-    amount = -1
-    if value.op in _POWERS and isinstance(operands[-1], int):
-        amount = operands[-1]
-    if amount < 0 or (value.op is Ops.AND and amount & (amount + 1)):
-        raise ArgumentError(
-            f"a length or a grid has {value.op.name}, which no expression of a program has",
-            argument="fn",
-        )
-    return _POWERS[value.op].format(operands[0], amount + 1 if value.op is Ops.AND else 1 << amount)
+    if value.op in _POWERS and isinstance(operands[-1], int) and operands[-1] >= 0:
+        factor = operands[-1] + 1
+        if value.op is not Ops.AND:
+            factor = 1 << operands[-1]
+        if factor.bit_count() == 1:
+            return _POWERS[value.op].format(operands[0], factor)
+    raise ArgumentError(
+        f"a length or a grid has {value.op.name}, which no expression of a program has",
+        argument="fn",
+    )
 
 
 def _held_tensors(fn: Any) -> dict[str, Tensor]:

@@ -34,7 +34,7 @@ class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
         self.written = {each.src[0].buf_uop for each in uops if each.op is Ops.STORE}
         _, lines, buffers = super()._render(uops)
         self.parameters = [
-            (text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and identifier(uop.expr))
+            [text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and identifier(uop.expr)]
             for text, (uop, _) in buffers
         ]
         return self.name, lines, buffers
@@ -154,13 +154,10 @@ def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) ->
     """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot
     split, becomes two by its factor.
     """
-    large = []
-    for place, each in enumerate(dims):
-        if limits and isinstance(each, UOp) and each.vmax > max(limits):
-            large.append(place)
-    if not large:
+    large = (isinstance(each, UOp) and limits and each.vmax > max(limits) for each in dims)
+    at = next((place for place, is_large in enumerate(large) if is_large), None)
+    if at is None:
         return _own_grouped_dims(prefix, dims, limits, reverse)
-    at = large[0]
     factor = dims[at].const_factor()
     if factor == 1 or len(dims) == len(limits):
         raise _GridError(
@@ -259,11 +256,8 @@ class _Rewriter:
 
     def __call__(self, sink: UOp, rules: Any, *, ctx: Any = None, **options: Any) -> Any:
         """Return what the rules make of a tree."""
-        parts = ctx
-        if not isinstance(ctx, tuple):
-            parts = (ctx,)
-        has_renderer = any(isinstance(each, Renderer) for each in parts)
-        if has_renderer and _uses_context(rules):
+        # A tuple has the renderer.
+        if isinstance(ctx, (Renderer, tuple)) and _uses_context(rules):
             return self._rewrite(sink, rules, ctx=ctx, **options)
         key = (sink, rules, options.get("name"))
         if key not in self._results:

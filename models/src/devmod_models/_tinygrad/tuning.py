@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from math import inf
 from time import monotonic
 from typing import Any
@@ -13,9 +13,9 @@ import devmod
 from devmod import TuningRecord
 from devmod.backend import TUNED, create_own, payload_of
 from devmod.errors import DevmodError, count_text
-from devmod.plugins import registered
+from devmod_models import tinygrad
 from devmod_models._tinygrad.candidates import Amounts, Candidates
-from devmod_models._tinygrad.check import run_program
+from devmod_models._tinygrad.check import device_labels, run_program
 from devmod_models._tinygrad.record import Report, settings
 
 #: The part of a program's time from which on a kernel gets variants.
@@ -71,9 +71,6 @@ class Search:
         The kernels and the program with the heuristic's optimizations.
     inputs
         Arrays and integers, one for each input.
-    render
-        A function that yields the answers of `render.render` for items, each with how its process
-        ended.
     report
         A function that gets lines about the progress, and which part is done.
     """
@@ -84,38 +81,24 @@ class Search:
         compiled: devmod.Module,
         program: devmod.Module,
         inputs: Sequence[Any],
-        render: Callable[[Sequence[Any]], Iterable[tuple[Any, str]]],
         report: Report,
     ) -> None:
         self._plan = plan
         self._compiled = compiled
         self._program = program
         self._inputs = inputs
-        self._render = render
         self._report = report
-        self._trees: dict[str, str] = {
-            kernel: plan.trees[key] for key, kernel in plan.kernels.items()
-        }
         self._candidates: dict[str, Candidates] = {}
-        #: By the kernel and the optimizations. Those that cannot be rendered are {}.
-        self._rendered: dict[tuple[str, str], dict[str, Any]] = {}
         self._records: list[TuningRecord] = []
         self._device = ""
         self._end = 0.0
-        #: The seconds of each kernel on the device by its optimizations, without those with which
-        #: it failed.
-        self._times: dict[str, dict[str, float]] = {}
 
     def tuned(self) -> devmod.Module:
         """Return the program with variants of its slow kernels, and what devices took for them; the
         program itself if it has none.
         """
         kind = self._plan.target.kind
-        labels = []
-        if kind in registered("devmod.device"):
-            for each in devmod.devices(kind):
-                if not each.is_simulated:
-                    labels.append(f"{kind}:{each.index}")
+        labels = device_labels([kind], has_simulated=False)
         if not labels:
             self._report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
         found = []
@@ -141,44 +124,37 @@ class Search:
         """
         self._device = device
         self._end = monotonic() + _SECONDS
-        self._times = {}
+        for each in self._candidates.values():
+            each.times.clear()
         self._report(f"{device}: measuring the kernels", 1.0)
         slow = self._slow()
         forms: Texts = {}
         for kernel in slow:
             forms.setdefault(self._of(kernel).form, []).append(kernel)
         leaders = [each[0] for each in forms.values()]
-        self._try(leaders, lambda kernel: self._of(kernel).first())
-        self._try(leaders, self._neighbours)
+        self._try(leaders, Candidates.first)
+        self._try(leaders, Candidates.neighbours)
         others: Texts = {}
         for leader, *followers in forms.values():
-            others |= dict.fromkeys(followers, self._fastest(leader)[:_SHARED])
+            others |= dict.fromkeys(followers, self._of(leader).fastest[:_SHARED])
         self._measure(others, _SECONDS / 2)
 
         result = []
         for kernel, seconds in slow.items():
-            times = self._times.get(kernel, {})
-            default = times.get(self._of(kernel).default, 0.0)
-            most = _MOST_TIME * default
-            faster = [text for text in self._fastest(kernel) if times[text] < most]
+            own = self._of(kernel)
+            default = own.times.get(own.default, 0.0)
+            faster = [text for text in own.fastest if own.times[text] < _MOST_TIME * default]
             if faster:
-                gain = seconds * (1 - times[faster[0]] / default)
+                gain = seconds * (1 - own.times[faster[0]] / default)
                 result.append((gain, kernel, faster))
         return result
 
     def _of(self, kernel: str) -> Candidates:
         """Return the optimizations of a kernel."""
         if kernel not in self._candidates:
-            candidates = Candidates(self._item(kernel, [[]]))
-            self._candidates[kernel] = candidates
-            self._rendered[kernel, candidates.default] = self._plan.rendered[kernel]
+            plan = self._plan
+            self._candidates[kernel] = Candidates(plan.item(kernel), plan.rendered[kernel])
         return self._candidates[kernel]
-
-    def _item(self, kernel: str, optimizations: Iterable[Sequence[str]]) -> list[Any]:
-        """Return what `render` takes."""
-        plan = self._plan
-        own = [plan.target.kind, plan.arch, kernel]
-        return [self._trees[kernel], [[*own, *each] for each in optimizations]]
 
     def _slow(self) -> dict[str, float]:
         """Return the kernels that may get variants, the slowest first, with the seconds of all
@@ -201,26 +177,15 @@ class Search:
                 slow[kernel] = seconds
         return slow
 
-    def _neighbours(self, kernel: str) -> Iterable[Amounts]:
-        """Return the neighbours of the fastest."""
-        for text in self._fastest(kernel):
-            return self._of(kernel).neighbours(text)
-        return ()
-
-    def _fastest(self, kernel: str) -> list[str]:
-        """Return the optimizations that were measured, the fastest first, without the
-        heuristic's.
-        """
-        times = self._times.get(kernel, {})
-        return sorted(times.keys() - {self._of(kernel).default}, key=times.__getitem__)
-
-    def _try(self, kernels: Iterable[str], amounts_of: Callable[[str], Iterable[Amounts]]) -> None:
+    def _try(
+        self, kernels: Iterable[str], amounts_of: Callable[[Candidates], Iterable[Amounts]]
+    ) -> None:
         """Measure kernels with more optimizations."""
         wanted = {}
         for kernel in kernels:
-            candidates = self._of(kernel)
-            texts = dict.fromkeys(map(candidates.text, amounts_of(kernel)))
-            for text in ("", *self._times.get(kernel, ())):
+            own = self._of(kernel)
+            texts = dict.fromkeys(map(own.text, amounts_of(own)))
+            for text in ("", *own.times):
                 texts.pop(text, None)
             wanted[kernel] = [*texts]
         self._measure(wanted, self._end - monotonic())
@@ -236,7 +201,7 @@ class Search:
         )
         module = self._tuned_program(wanted)
         for record in self._records_of(module, wanted, [self._device], seconds):
-            times = self._times.setdefault(record.function, {})
+            times = self._of(record.function).times
             for (_, values), each in record.measured.items():
                 if each:
                     times[str(values[0])] = each
@@ -245,19 +210,19 @@ class Search:
         """Render kernels with more optimizations. With some they cannot be rendered, or have other
         parameters.
         """
-        wanted = {}
+        items = []
         for kernel, texts in kernels.items():
-            new = [text for text in texts if (kernel, text) not in self._rendered]
-            if new:
-                wanted[kernel] = new
-        items = [self._item(kernel, [[text] for text in new]) for kernel, new in wanted.items()]
-        results = self._render(items)
-        for (kernel, new), (answers, _) in zip(wanted.items(), results, strict=True):
-            expected = json.dumps(self._plan.rendered[kernel]["parameters"])
-            for text, answer in zip(new, answers or [{}] * len(new), strict=True):
-                if json.dumps(answer.get("parameters")) != expected:
-                    answer = {}
-                self._rendered[kernel, text] = answer
+            own = self._of(kernel)
+            new = [text for text in texts if text not in own.rendered]
+            items.append([own.tree, [self._plan.item(kernel, text) for text in new]])
+        results = tinygrad.results_of(items)
+        for (_, wanted), kernel, (answers, _) in zip(items, kernels, results, strict=True):
+            own = self._of(kernel)
+            expected = own.rendered[own.default]["parameters"]
+            for (*_, text), answer in zip(wanted, answers or [{}] * len(wanted), strict=True):
+                own.rendered[text] = {}
+                if answer.get("parameters") == expected:
+                    own.rendered[text] = answer
 
     def _records_of(
         self,
@@ -292,19 +257,17 @@ class Search:
         """Return the program with the heuristic's and other optimizations of kernels, without those
         that could not be rendered.
         """
-        #: The first variants, those of the heuristic, then the second ones, and so on.
-        columns: list[dict[str, Any]] = [{}]
+        rows = []
         for kernel, texts in kernels.items():
-            default = self._of(kernel).default
-            own = [
-                text for text in dict.fromkeys([default, *texts]) if self._rendered[kernel, text]
-            ]
-            for place, text in enumerate(own):
-                if place == len(columns):
-                    columns.append({})
-                columns[place][kernel] = {**self._rendered[kernel, text], "optimizations": text}
+            own = self._of(kernel)
+            row = []
+            for text in dict.fromkeys([own.default, *texts]):
+                if own.rendered[text]:
+                    row.append((kernel, {**own.rendered[text], "optimizations": text}))
+            rows.append(row)
 
-        first, *others = columns
+        # The first variants, those of the heuristic, then the second ones, and so on.
+        first, *others = [dict(filter(None, each)) for each in zip_longest(*rows)]
         modules = [_with_variants(self._compiled, first)]
         for column in others:
             modules.append(_with_variants(self._plan.compile(column), column))
@@ -322,7 +285,7 @@ class Search:
         for _, kernel, faster in sorted(found, reverse=True):
             texts = chosen.setdefault(kernel, [])
             for text in faster:
-                length = len(self._rendered[kernel, text]["text"])
+                length = len(self._of(kernel).rendered[text]["text"])
                 if text in texts:
                     break
                 if length <= room:
