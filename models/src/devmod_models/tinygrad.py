@@ -7,7 +7,6 @@ driver is needed.
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import re
 from base64 import b64encode
@@ -29,6 +28,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod.worker import answers, processors
+from devmod_models._names import default_names
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -328,24 +328,6 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
     return given
 
 
-def default_names(fn: Any, count: int) -> list[str]:
-    """Return the names of a function's first parameters, or x0, x1, ... if it has fewer."""
-    names = []
-    for each in inspect.signature(fn).parameters.values():
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
-            names.append(each.name)
-    if len(names) >= count:
-        return names[:count]
-    return [f"x{number}" for number in range(count)]
-
-
-def result_names(count: int) -> list[str]:
-    """Return the names of the results of a function that names none."""
-    if count == 1:
-        return ["y"]
-    return [f"y{number}" for number in range(count)]
-
-
 class _Plan:
     """The kernels and the steps of one kind."""
 
@@ -406,6 +388,10 @@ class _Plan:
     def item(self, kernel: str, *optimizations: str) -> list[str]:
         """Return what `render` takes for a kernel beside its tree."""
         return [self.target.kind, self.arch, kernel, *optimizations]
+
+    def results_of(self, items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield what `render` returns, as the function does."""
+        return results_of(items)
 
     def add(self, tree: Any, rendered: dict[str, Any]) -> None:
         """Add what `render` has returned for a kernel, and its tree as it takes it.

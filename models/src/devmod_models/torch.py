@@ -17,7 +17,8 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
-from devmod_models.tinygrad import default_names, result_names, texts_of
+from devmod_models._names import default_names, result_names
+from devmod_models.tinygrad import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

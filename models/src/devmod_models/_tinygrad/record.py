@@ -19,8 +19,8 @@ from tinygrad.uop.ops import Ops, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
+from devmod_models._names import result_names
 from devmod_models.onnx import TYPES
-from devmod_models.tinygrad import result_names
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
 

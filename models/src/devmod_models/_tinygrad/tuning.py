@@ -13,7 +13,6 @@ import devmod
 from devmod import TuningRecord
 from devmod.backend import TUNED, create_own, payload_of
 from devmod.errors import DevmodError, count_text
-from devmod_models import tinygrad
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import device_labels, run_program
 from devmod_models._tinygrad.record import Report, settings
@@ -215,7 +214,7 @@ class Search:
             own = self._of(kernel)
             new = [text for text in texts if text not in own.rendered]
             items.append([own.tree, [self._plan.item(kernel, text) for text in new]])
-        results = tinygrad.results_of(items)
+        results = self._plan.results_of(items)
         for (_, wanted), kernel, (answers, _) in zip(items, kernels, results, strict=True):
             own = self._of(kernel)
             expected = own.rendered[own.default]["parameters"]
