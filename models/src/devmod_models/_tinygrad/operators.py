@@ -5,6 +5,7 @@ Inputs are positional, and attributes have their names.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from math import prod
 from typing import Any
 
@@ -85,9 +86,8 @@ def _mod(x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
     own = onnx_ops["Mod"](x, y, fmod=fmod)
     if fmod or not dtypes.is_float(x.dtype):
         return own
-    is_whole = (y.abs() == float("inf")) & (x.abs() != float("inf"))
-    is_kept = (x == 0) | ((x < 0) == (y < 0))
-    return is_whole.where(is_kept.where(x, y), own)
+    is_whole = y.isinf() & ~x.isinf()
+    return is_whole.where((x.sign() == -y.sign()).where(y, x), own)
 
 
 def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
@@ -105,9 +105,7 @@ def _range(start: Any, limit: Any, delta: Any) -> Tensor:
     for each in (start, limit, delta):
         number = each
         if isinstance(each, Tensor):
-            if dtypes.is_float(each.dtype):
-                number = each.cast(dtypes.float64)
-            number = number.item()
+            number = each.numpy().item()
         numbers.append(number)
     result = onnx_ops["Range"](*numbers)
     if isinstance(start, Tensor):
@@ -118,18 +116,15 @@ def _range(start: Any, limit: Any, delta: Any) -> Tensor:
 # -- Quantized numbers.
 
 
-def _conv_integer(
-    x: Tensor, weight: Tensor, x_zero: Any = None, weight_zero: Any = None, **options: Any
-) -> Tensor:
-    """tinygrad's subtracts the zero point in another order of the inputs."""
-    wide = x.cast(dtypes.int32)
-    if x_zero is not None:
-        wide = wide - x_zero.cast(dtypes.int32)
-    wide_weight = weight.cast(dtypes.int32)
-    if weight_zero is not None:
-        zeros = weight_zero.cast(dtypes.int32).reshape(-1, *[1] * (weight.ndim - 1))
-        wide_weight = wide_weight - zeros
-    return onnx_ops["Conv"](wide, wide_weight, **options)
+def _conv_integer(x: Tensor, weight: Tensor, *zeros: Any, **options: Any) -> Tensor:
+    """tinygrad's takes the zero points of channels for those of columns."""
+    numbers = []
+    for each, zero in zip_longest((x, weight), zeros):
+        wide = each.cast(dtypes.int32)
+        if zero is not None:
+            wide = wide - zero.reshape(-1, *[1] * (each.ndim - 1))
+        numbers.append(wide)
+    return onnx_ops["Conv"](*numbers, **options)
 
 
 def _quantize_linear(
@@ -149,10 +144,8 @@ def _quantize_linear(
 def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """tinygrad's multiplies by 1/255, which is not exact: so is each number, but no tensor."""
     steps = Tensor([255.0]).realize().reshape(())
-    least = x.min().minimum(0)
-    scale = (x.max().maximum(0) - least) / steps
-    zero = (-least / scale).round().clamp(0, 255).cast(dtypes.uint8)
-    return _quantize_linear(x, scale, zero), scale, zero
+    numbers, scale, zero = recurrent.quantized(x, steps)
+    return numbers.cast(dtypes.uint8).contiguous(), scale, zero.cast(dtypes.uint8)
 
 
 #: tinygrad's operators, with those of this file.
