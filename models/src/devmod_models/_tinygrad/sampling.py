@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tinygrad import Tensor, dtypes
+from tinygrad.helpers import polyN
 from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
@@ -20,6 +21,10 @@ __all__ = ["OPERATORS", "PYTHON_INPUTS"]
 
 #: A choice of the neighbours of a coordinate along one axis: their numbers, and their weights.
 Neighbours = list[tuple[Tensor, Tensor]]
+#: The polynomials of cubic convolution with alpha = -0.75, for the distances of near neighbours and
+#: of the others.
+_NEAR = [1.25, -2.25, 0, 1]
+_FAR = [-0.75, 3.75, -6, 3]
 
 
 def _corners(x: Tensor, axes: Iterable[Neighbours]) -> Iterator[Tensor]:
@@ -53,16 +58,11 @@ def _linear(place: Tensor) -> Neighbours:
 
 def _cubic(place: Tensor) -> Neighbours:
     """Return four neighbours with the weights of cubic convolution."""
-    alpha = -0.75
     low = place.floor()
     result = []
-    for offset in (-1, 0, 1, 2):
+    for offset, weight in ((-1, _FAR), (0, _NEAR), (1, _NEAR), (2, _FAR)):
         distance = (place - low - offset).abs()
-        if offset in (0, 1):
-            weight = ((alpha + 2) * distance - (alpha + 3)) * distance * distance + 1
-        else:
-            weight = ((distance - 5) * distance + 8) * distance * alpha - 4 * alpha
-        result.append((low + offset, weight))
+        result.append((low + offset, polyN(distance, weight)))
     return result
 
 
@@ -94,24 +94,21 @@ def _grid_sample(
     padding_mode: str = "zeros",
 ) -> Tensor:
     lengths = x.shape[2:]
+    # The outermost pixels end at the border, or have their middle there.
+    margin = (1 - align_corners) / 2
 
     def move(place: Tensor, axis: int) -> Tensor:
         if padding_mode == "border":
             return place.clamp(0, lengths[axis] - 1)
         if padding_mode == "reflection":
-            if align_corners:
-                return _reflect(place, 0, lengths[axis] - 1)
-            return _reflect(place, -0.5, lengths[axis] - 0.5)
+            return _reflect(place, -margin, lengths[axis] - 1 + margin)
         return place
 
     batch = grid.shape[0]
     axes = []
     for axis, length in enumerate(lengths):
-        own = grid[..., len(lengths) - 1 - axis].reshape(batch, -1).cast(dtypes.float32)
-        if align_corners:
-            place = (own + 1) / 2 * (length - 1)
-        else:
-            place = ((own + 1) * length - 1) / 2
+        own = grid[..., -1 - axis].reshape(batch, -1).cast(dtypes.float32)
+        place = (own + 1) / 2 * (length - 1 + 2 * margin) - margin
         if mode == "nearest":
             place = place.round()
         neighbours = []
@@ -133,15 +130,15 @@ def _deform_conv(
     *,
     dilations: Sequence[int] = (1, 1),
     group: int = 1,
-    kernel_shape: Sequence[int] = (),
     offset_group: int = 1,
     pads: Sequence[int] = (0, 0, 0, 0),
     strides: Sequence[int] = (1, 1),
+    **_: Any,
 ) -> Any:
     if x.ndim != 4:
         raise CompileError("a deformed convolution of another number of dimensions than 2")
     batch, channels = x.shape[:2]
-    kernel = tuple(kernel_shape or weight.shape[2:])
+    kernel = weight.shape[2:]
     out = offset.shape[2:]
     groups = batch * offset_group
     offset = offset.reshape(groups, -1, 2, *out).cast(dtypes.float32)
@@ -149,7 +146,7 @@ def _deform_conv(
     axes = []
     for axis in range(2):
         own = places[axis] * dilations[axis] - pads[axis] + places[axis + 2] * strides[axis]
-        base = Tensor(own.astype(np.float32)).reshape(1, -1, *out)
+        base = Tensor(own).reshape(1, -1, *out)
         axes.append(_linear((base + offset[:, :, axis]).reshape(groups, -1)))
     parts = x.reshape(groups, channels // offset_group, *x.shape[2:])
     columns = Tensor.usum(*_corners(parts, axes)).cast(x.dtype)
@@ -178,27 +175,23 @@ def _roi_align(
             "its number of samples depends on the data of an input. Give it: sampling_ratio"
         )
     count = rois.shape[0]
-    shift = 0.0
-    if coordinate_transformation_mode == "half_pixel":
-        shift = 0.5
-    edges = rois * spatial_scale - shift
-    outputs = (output_height, output_width)
+    is_half = coordinate_transformation_mode == "half_pixel"
+    edges = rois * spatial_scale - is_half / 2
     shape = (count, output_height * sampling_ratio, output_width * sampling_ratio)
     axes = []
     is_near: Any = True
-    for axis, output in enumerate(outputs):
+    for axis, length in enumerate(shape[1:]):
         low = edges[:, 1 - axis : 2 - axis]
         size = edges[:, 3 - axis : 4 - axis] - low
-        if not shift:
+        if not is_half:
             size = size.maximum(1.0)
-        steps = (np.arange(output * sampling_ratio) + 0.5) / (output * sampling_ratio)
-        place = low + size * Tensor(steps.astype(np.float32)).reshape(1, -1)
+        place = low + size * ((Tensor.arange(length) + 0.5) / length)
         place = place.unsqueeze(2 - axis).expand(shape).reshape(count, -1)
         is_near = (place >= -1) & (place <= x.shape[axis + 2]) & is_near
         axes.append(_linear(place.clamp(0, x.shape[axis + 2] - 1)))
     images = x[batch_indices.cast(dtypes.int32)]
     corners = [*_corners(images, axes)]
-    sides = (count, x.shape[1], output_height, sampling_ratio, output_width, sampling_ratio)
+    sides = (count, -1, output_height, sampling_ratio, output_width, sampling_ratio)
     samples = Tensor.usum(*corners)
     if mode == "max":
         samples = reduce(Tensor.maximum, corners)
@@ -219,14 +212,11 @@ def _col2im(
 ) -> Tensor:
     """The gradient of the blocks of an image by the image adds what is at the same place."""
     dims = len(image_shape)
-    pads = pads or [0] * (2 * dims)
-    margins = [(pads[axis], pads[dims + axis]) for axis in range(dims)]
     channels = x.shape[1] // prod(block_shape)
     image = Tensor.empty(x.shape[0], channels, *image_shape, dtype=x.dtype)
-    padded = image.pad((None, None, *margins))
+    padded = onnx_ops["Pad"](image, pads or [0] * (2 * dims), axes=range(2, 2 + dims))
     blocks = padded._pool(tuple(block_shape), strides or 1, dilations or 1)
-    inner = tuple(range(2, 2 + dims))
-    columns = blocks.permute(0, 1, *[each + dims for each in inner], *inner).reshape(x.shape)
+    columns = blocks.flatten(2, 1 + dims).flatten(3).transpose(2, 3).reshape(x.shape)
     (result,) = columns.gradient(image, gradient=x)
     return result
 
