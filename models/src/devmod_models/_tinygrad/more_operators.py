@@ -5,6 +5,7 @@ Inputs are positional, and attributes have their names.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -69,101 +70,66 @@ def _cum_prod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> 
     if reverse:
         own = own.flip(-1)
     if exclusive:
-        own = own[..., :1].ones_like().cat(own[..., :-1], dim=-1)
+        own = own.pad((1, -1), value=1)
     result = own.cumprod(-1)
     if reverse:
         result = result.flip(-1)
     return result.transpose(at, -1)
 
 
-def _reverse_sequence(
-    x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0
-) -> Tensor:
-    count = x.shape[time_axis]
-    time = Tensor.arange(count).reshape(1, count)
+def _reverse_sequence(x: Tensor, lengths: Tensor, *, time_axis: int = 0, **_: int) -> Tensor:
+    """Time and batch are the first two axes, in one order or the other."""
+    rows = x.transpose(time_axis, 1)
+    time = Tensor.arange(rows.shape[1])
     own = lengths.cast(dtypes.int32).reshape(-1, 1)
     index = (time < own).where(own - 1 - time, time)
-    if time_axis < batch_axis:
-        index = index.transpose()
-    shape = [1] * x.ndim
-    shape[batch_axis] = x.shape[batch_axis]
-    shape[time_axis] = count
-    return x.gather(time_axis, index.reshape(shape).expand(x.shape))
+    index = index.reshape(*index.shape, *[1] * (x.ndim - 2)).expand(rows.shape)
+    return rows.gather(1, index).transpose(time_axis, 1)
 
 
 def _determinant(x: Tensor) -> Tensor:
-    """Eliminate with the largest element of each column as pivot."""
+    """Multiply the diagonal that one reflection for each column gives. Each changes the sign."""
+    _, triangle = x.qr()
     size = x.shape[-1]
-    rows = x.reshape(-1, size, size)
-    result: Any = 1
-    for _ in range(size):
-        column = rows[:, :, 0]
-        place = column.abs().argmax(1, keepdim=True)
-        is_pivot = Tensor.arange(column.shape[1]).reshape(1, -1) == place
-        pivot = is_pivot.unsqueeze(2).where(rows, 0).sum(1)
-        value = pivot[:, 0]
-        sign = (place.reshape(-1) == 0).where(1, -1)
-        result = result * value * sign
-        # The first row takes the place of the pivot's.
-        rows = is_pivot.unsqueeze(2).where(rows[:, :1], rows)[:, 1:]
-        divisor = (value == 0).where(1, value).reshape(-1, 1, 1)
-        rows = (rows - rows[:, :, :1] * pivot.unsqueeze(1) / divisor)[:, :, 1:]
-    return result.reshape(x.shape[:-2]).cast(x.dtype)
+    diagonal = (triangle * Tensor.eye(size, dtype=x.dtype)).sum(-1)
+    return diagonal.prod(-1) * (-1) ** size
 
 
 # -- Frequencies.
 
 
-def _transform(x: Tensor, length: int | None, axis: int, inverse: int, onesided: int) -> Tensor:
+def _transform(x: Tensor, length: Any, axis: int, inverse: int, onesided: int) -> Tensor:
     """Return the Fourier transform of x, whose last axis has the real and the imaginary part, or
-    the real one alone: a product with the matrix that NumPy's transforms of unit vectors give.
+    the real one alone: a product with the matrix that onnx.reference's transforms of unit vectors
+    give.
     """
+    from onnx.reference.ops.op_dft import DFT_20
+
     axis %= x.ndim
     count = x.shape[axis]
     parts = x.shape[-1]
-    is_real_result = bool(inverse and onesided)
-    if length is None:
-        length = count
-        if is_real_result:
-            length = 2 * (count - 1)
     units = np.eye(count * parts).reshape(-1, count, parts)
-    signals = units[..., 0] + 1j * (parts - 1) * units[..., -1]
-    if is_real_result:
-        results = np.fft.irfft(signals, length)[..., None]
-    else:
-        transform = np.fft.fft
-        if inverse:
-            transform = np.fft.ifft
-        result = transform(signals, length)
-        if onesided:
-            result = result[:, : length // 2 + 1]
-        results = np.stack([result.real, result.imag], -1)
-    numbers = "float32"
-    if x.dtype == dtypes.float64:
-        numbers = "float64"
-    matrix = _constant(results.reshape(count * parts, -1).astype(numbers)).cast(x.dtype)
+    (results,) = DFT_20._run(None, units, length, 1, bool(inverse), bool(onesided))
+    # The numbers of the matrix are in double precision at the export alone.
+    matrix = _constant(results.reshape(count * parts, -1)).cast(x.dtype).contiguous()
     last = x.ndim - 2
     rows = x.transpose(axis, last).flatten(last)
     return (rows @ matrix).unflatten(last, results.shape[1:]).transpose(axis, last)
 
 
-def _dft(default: int) -> Any:
-    """Return the operator of a version. Its axis is an attribute or an input."""
-
-    def operator(
-        x: Tensor,
-        length: Any = None,
-        own_axis: Any = None,
-        *,
-        axis: int = default,
-        inverse: int = 0,
-        onesided: int = 0,
-    ) -> Tensor:
-        if own_axis is not None:
-            axis = _number(own_axis)
-        return _transform(x, _number(length), axis, inverse, onesided)
-
-    return operator
+def _dft(
+    x: Tensor,
+    length: Any = None,
+    own_axis: Any = None,
+    *,
+    axis: int = -2,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Tensor:
+    """The axis is an attribute or, in later versions, an input."""
+    if own_axis is not None:
+        axis = _number(own_axis)
+    return _transform(x, _number(length), axis, inverse, onesided)
 
 
 def _stft(
@@ -221,27 +187,29 @@ def _tf_idf(
 ) -> Tensor:
     """Count the n-grams of the pool in each row."""
     rows = x.reshape(-1, x.shape[-1])
-    width = max(ngram_indexes) + 1
-    result: Any = Tensor.zeros(rows.shape[0], width)
-    first = 0
-    ends = [*ngram_counts[1:], len(pool_int64s)]
-    for size, (start, end) in enumerate(zip(ngram_counts, ends, strict=True), 1):
-        grams = np.reshape(pool_int64s[start:end], (-1, size))
-        columns = ngram_indexes[first : first + len(grams)]
-        first += len(grams)
-        if not min_gram_length <= size <= max_gram_length or not len(grams):
+    counts = []
+    pool = np.array(pool_int64s, np.int32)
+    for size, part in enumerate(np.split(pool, ngram_counts[1:]), 1):
+        grams = part.reshape(-1, size)
+        if not len(grams):
             continue
-        matrix = np.zeros((len(grams), width), np.float32)
-        matrix[np.arange(len(grams)), columns] = 1
-        wanted = _constant(grams.astype(np.int32))
+        wanted = _constant(grams)
+        count: Any = Tensor.zeros(rows.shape[0], len(grams))
         for step in range(1, max_skip_count + 2):
             span = step * (size - 1) + 1
             # A gram of one element has no gaps.
-            if span > rows.shape[1] or step > span:
+            if (
+                span > rows.shape[1]
+                or step > span
+                or not min_gram_length <= size <= max_gram_length
+            ):
                 break
             windows = rows.unfold(1, span, 1)[:, :, ::step].unsqueeze(2)
-            found = (windows == wanted).all(3).cast(dtypes.float32).sum(1)
-            result = result + found @ _constant(matrix)
+            count = count + (windows == wanted).all(3).cast(dtypes.float32).sum(1)
+        counts.append(count)
+    width = max(ngram_indexes) + 1
+    columns = _constant(np.array(ngram_indexes)).one_hot(width).cast(dtypes.float32)
+    result = Tensor.cat(*counts, dim=1) @ columns
     if mode == "IDF":
         result = (result > 0).cast(dtypes.float32)
     if weights and mode != "TF":
@@ -255,7 +223,7 @@ OPERATORS: dict[str, Any] = {
     "BitShift": _bit_shift,
     "CumProd": _cum_prod,
     "Det": _determinant,
-    "DFT": {OpSetId(Domain.ONNX, 1): _dft(1), OpSetId(Domain.ONNX, 20): _dft(-2)},
+    "DFT": {OpSetId(Domain.ONNX, 1): partial(_dft, axis=1), OpSetId(Domain.ONNX, 20): _dft},
     "LpPool": _lp_pool,
     "MelWeightMatrix": _mel_weight_matrix,
     "ReverseSequence": _reverse_sequence,
