@@ -102,17 +102,12 @@ class TuningResult:
     """
 
     def __init__(
-        self,
-        times: Iterable[VariantTimes],
-        records: Iterable[TuningRecord],
-        *,
-        is_complete: bool = True,
-        is_interrupted: bool = False,
+        self, times: Iterable[VariantTimes] = (), records: Iterable[TuningRecord] = ()
     ) -> None:
         self.times = tuple(times)
         self.records = tuple(records)
-        self.is_complete = is_complete
-        self.is_interrupted = is_interrupted
+        self.is_complete = True
+        self.is_interrupted = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the times and the records as plain data."""
@@ -316,7 +311,7 @@ def tune(
     options = {"threads": threads, "grid": grid, "rtol": rtol, "atol": atol}
     tuner = Tuner(module, name, sizes or {}, devices, tuple(records), timeout)
     tuner.run(arguments or {}, options, budget)
-    return tuner.result()
+    return tuner.result
 
 
 def _names_to_tune(module: Module, name: str | None) -> list[str]:
@@ -346,6 +341,11 @@ def _names_to_tune(module: Module, name: str | None) -> list[str]:
 class Tuner:
     """Tunes functions of a module. The parameters are as for `tune`; `report` is called with a text
     about what is measured, and how much of all was.
+
+    Attributes
+    ----------
+    result
+        What was measured. Functions of which no variant can be used have no record.
     """
 
     def __init__(
@@ -365,18 +365,15 @@ class Tuner:
         self._timeout = timeout
         self._report = report
         self._end = inf
-        self._is_complete = True
-        self._is_interrupted = False
         #: The number of searches that were begun.
         self._begun = 0
-        self._times: list[VariantTimes] = []
-        #: Functions of which no variant can be used have no record.
-        self._records: list[TuningRecord] = []
+        self.result = TuningResult()
 
     def run(
         self, arguments: Mapping[str, Any], options: Mapping[str, Any], budget: float | None
     ) -> None:
         """Measure. After an error too, `result` has what was measured before."""
+        result = self.result
         if budget is not None:
             self._end = monotonic() + budget
         with temporary_folder() as name:
@@ -395,23 +392,14 @@ class Tuner:
                         device = device_label(device)
                     self._tune({**settings, "function": function, "device": device})
             except KeyboardInterrupt:
-                self._is_interrupted = True
-                self._is_complete = False
-        if self._times and self._is_complete and not self._records:
-            first = self._times[0]
+                result.is_interrupted = True
+                result.is_complete = False
+        if result.times and result.is_complete and not result.records:
+            first = result.times[0]
             raise DevmodError(
                 f"tune: no variant of {first.function!r} can be used on {first.device}: {first.problem}",
                 function=first.function,
             )
-
-    def result(self) -> TuningResult:
-        """Return what was measured."""
-        return TuningResult(
-            self._times,
-            self._records,
-            is_complete=self._is_complete,
-            is_interrupted=self._is_interrupted,
-        )
 
     def _tune(self, settings: Settings) -> None:
         """Measure a function on a device."""
@@ -436,7 +424,7 @@ class Tuner:
                     self._run_search(launches, measured)
             finally:
                 if any(measured.values()):
-                    self._records.append(launches.record.replace(measured=measured))
+                    self.result.records += (launches.record.replace(measured=measured),)
 
     def _run_search(self, launches: _Launches, measured: dict[Any, float | None]) -> None:
         """Search with the inputs that are open, and add the seconds by key and values."""
@@ -462,9 +450,9 @@ class Tuner:
         try:
             search.run()
         finally:
-            self._is_complete &= search.is_complete
+            self.result.is_complete &= search.is_complete
             for variant, seconds in search.seconds().items():
-                self._times.append(launches.row(search, variant, seconds))
+                self.result.times += (launches.row(search, variant, seconds),)
                 values = tuple(launches.variants[variant].values())
                 measured[launches.key, values] = seconds
 

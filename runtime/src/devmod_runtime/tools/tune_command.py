@@ -175,7 +175,7 @@ def command(
             tuner.run(given, launch, options["budget"])
         except DevmodError as error:
             failure = error
-    _finish(context, tuner.result(), failure, target, options)
+    _finish(context, tuner.result, failure, target, options)
 
 
 def _finish(
