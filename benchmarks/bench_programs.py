@@ -474,9 +474,8 @@ class Transformer:
                 shapes.lengths[name], program.program.declared[name].type
             )
         for step in program.steps:
-            values = [
-                step.value(given, shapes.values, arrays, self.text) for _, given in step.arguments
-            ]
+            named = {**shapes.values, **arrays, **self.text}
+            values = [step.value(given, named) for _, given in step.arguments]
             extent = {}
             if kind != "hexagon":
                 dims = step.dims(shapes.values)[:3]

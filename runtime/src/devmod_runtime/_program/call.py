@@ -412,7 +412,7 @@ class CheckedProgramCall(CheckedCall):
                 return plan
             plans = function._plans  # taken before `Opening` is asked, as in `KernelCall`
             named = self._named(arrays, buffers)
-            new = LaunchPlan(function, self._shapes, self._stream, named, self._scalars)
+            new = LaunchPlan(function, self._shapes, self._stream, named)
             keep(plans, self._key, new, _MAX_CACHED)
             return new
 
@@ -420,29 +420,48 @@ class CheckedProgramCall(CheckedCall):
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        buffers = StreamMemory().take(self._shapes, self._stream)
-        arrays = self._named(self._arrays, buffers)
-        make = partial(self._calls, arrays)
+        named = self._named(self._arrays, self._own_buffers())
         return Launch(
             self._function,
             PreparedProgram(self._function),  # type: ignore[arg-type]
             self._stream,
-            make,
+            partial(self._prepared, named),
             (),
-            tuple(arrays.values()),
+            tuple(named.values()),
         )
 
-    def _calls(self, arrays: Named, stream: Stream) -> list[tuple[Step, Work]]:
+    def _own_buffers(self) -> Sequence[Any]:
+        """Return the buffers of a prepared launch."""
+        return StreamMemory().take(self._shapes, self._stream)
+
+    def _prepared(self, named: Named, stream: Stream) -> Work:
+        """Return what queues all launches of a prepared one."""
+        if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
+            return stream.prepare(lambda each: [call for _, call in self._calls(named, each)])
+        launches = self._calls(named, stream)
+
+        def queue() -> None:
+            with stream.batch():
+                try:
+                    for step, each in launches:  # noqa: B007 - the error names it
+                        each()
+                except Exception as error:
+                    step.of_step(error)
+                    raise
+
+        return queue
+
+    def _calls(self, named: Named, stream: Stream) -> list[tuple[Step, Work]]:
         """Return what queues each launch of a prepared one, with its step."""
         calls: list[tuple[Step, Work]] = []
-        for step, values in launches_of(self._function, self._shapes):
-            if values is None:
+        for step, own in launches_of(self._function, self._shapes, named):
+            if own is None:
                 for name, nbytes in step.cleared(self._shapes):
                     # An image is none of them: only the output that a call allocates is cleared.
-                    memory = arrays[name].memory
+                    memory = named[name].memory
                     calls.append((step, partial(clear, memory, nbytes, stream)))
                 continue
-            call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
+            call = step.call(stream, own, partial(KernelCall, bound=True))
             if call.shape is not None:
                 try:
                     calls.append((step, call.kernel.prepare(stream, call.shape, call.values)))
@@ -451,13 +470,14 @@ class CheckedProgramCall(CheckedCall):
                     raise
         return calls
 
-    def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> dict[str, Any]:
-        """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of
-        the temporaries, and the images.
+    def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> Named:
+        """Return what the names in the steps stand for. `buffers` has the memory of the
+        temporaries, and the images.
         """
         function = self._function
         shapes = self._shapes
-        result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
+        result: Named = {**shapes.values, **self._scalars, **function.constants}
+        result |= zip(function.arrays, given, strict=True)
         for sampler in function.samplers:
             result[sampler.name] = self._device.sampler(
                 filter=sampler.filter, address=sampler.address
@@ -618,8 +638,8 @@ def _span(value: Any) -> tuple[int, float, float]:
 
 
 class PreparedProgram:
-    """The kernel of a program's prepared launch. The shape is the function that makes the launches
-    for a stream.
+    """The kernel of a program's prepared launch. The shape is the function that returns what queues
+    the launches in a stream.
     """
 
     _queue: Work
@@ -628,8 +648,8 @@ class PreparedProgram:
     def __init__(self, function: ProgramFunction) -> None:
         self._function = function
 
-    def prepare(self, stream: Stream, shape: Any, values: object) -> Work:
-        queue = self._sequence(stream, shape)
+    def prepare(self, stream: Stream, shape: Callable[[Stream], Work], values: object) -> Work:
+        queue = shape(stream)
         lock = fork_safe(RLock())
 
         def locked() -> None:
@@ -650,22 +670,6 @@ class PreparedProgram:
 
         self._queue = locked
         return locked
-
-    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Any]]) -> Work:
-        if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
-            return stream.prepare(lambda each: [call for _, call in make(each)])
-        launches = make(stream)
-
-        def queue() -> None:
-            with stream.batch():
-                try:
-                    for step, each in launches:  # noqa: B007 - the error names it
-                        each()
-                except Exception as error:
-                    step.of_step(error)
-                    raise
-
-        return queue
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
         before = stream.record()

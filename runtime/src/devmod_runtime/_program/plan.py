@@ -4,7 +4,7 @@ and its launches in a stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
@@ -57,8 +57,9 @@ ProgramFunction = Any  # its module imports this one
 Form = tuple[Array, list[str]]
 #: The numbers of names and of expressions.
 Values = dict[Any, int]
-#: The arrays of a call, its images and samplers, or its scalars by name.
-Named = Mapping[str, Any]
+#: What the names of a call stand for: numbers, arrays, images and samplers. It gets the values of
+#: expressions.
+Named = dict[Any, Any]
 #: What returns a value of a kernel for the slots and the scalars of a call.
 Maker = Callable[[Sequence[Any], Named], Any]
 #: What takes the values of a kernel from the slots of a call.
@@ -380,13 +381,13 @@ class Step:
             if name in shapes.cleared and (nbytes := shapes.nbytes[name]):
                 yield name, nbytes
 
-    def dims(self, values: Values) -> tuple[Shape | None, ...]:
+    def dims(self, named: Named) -> tuple[Shape | None, ...]:
         """Return the grid, the block, the threads and the sizes."""
         result: list[Shape | None] = [None] * len(self.extent)
         try:
             for place, dims in enumerate(self.extent):
                 if dims:
-                    result[place] = tuple([evaluate(each, values) for each in dims])
+                    result[place] = tuple([evaluate(each, named) for each in dims])
             return tuple(result)
         except ExpressionError as problem:
             raise self._error(problem) from None
@@ -402,28 +403,18 @@ class Step:
                 raise self.of_step(error) from None
         return 0 in (*(grid or ()), *(threads or ()))
 
-    def value(
-        self,
-        given: Any,
-        values: Values,
-        arrays: Named,
-        scalars: Named,
-    ) -> Any:
+    def value(self, given: Any, named: Named) -> Any:
         """Return the value of an argument."""
         if type(given) is View:
-            return self._viewed(given, arrays[given])
+            return self._viewed(given, named[given])
         if type(given) is str:
-            if given in arrays:
-                return arrays[given]
-            if given in scalars:
-                return scalars[given]
-            return values[given]
+            return named[given]
         if type(given) is dict:
-            return {name: self.value(each, values, arrays, scalars) for name, each in given.items()}
+            return {name: self.value(each, named) for name, each in given.items()}
         if type(given) is not tuple:
             return given
         try:
-            return evaluate(given, values)
+            return evaluate(given, named)
         except ExpressionError as problem:
             raise self._error(problem) from None
 
@@ -442,36 +433,28 @@ class Step:
         return array.viewed((nbytes // size,), view.type)
 
     def maker(
-        self,
-        argument: Argument,
-        given: Any,
-        arrays: Named,
-        numbers: Mapping[Any, int],
-        values: Values,
+        self, argument: Argument, given: Any, numbers: Mapping[Any, int], named: Named
     ) -> Maker | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a
-        call; None if it is always the same.
+        call; None if it is always the same. `named` has the names in what the step gives.
         """
         pack = argument.pack
         packed = argument.packed
         if packed is not None:
-            array = self.value(given, values, arrays, {})
+            array = self.value(given, named)
             number = numbers[given]
             fields = packed.fields(array.dtype, array.shape)
             return lambda slots, scalars: (slots[number], fields)
         if pack is None:
             return None
 
-        parts = given.values() if type(given) is dict else (given,)
-        names = [each for each in parts if isinstance(each, str)]
         # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array
         # of a call.
         forms: dict[str, Any] = {}
         is_fixed = True
-        for name in names:
-            array = arrays.get(name)
-            if array is not None:
-                forms[name] = (array.device, numbers[name], array.shape, array.dtype)
+        for name, value in named.items():
+            if isinstance(value, DeviceArray):
+                forms[name] = (value.device, numbers[name], value.shape, value.dtype)
             if name in self.program.scalars and name not in self.program.sizes:
                 is_fixed = False
         if is_fixed and not forms:
@@ -483,49 +466,40 @@ class Step:
                 pack = plain[1]
             return lambda slots, scalars: pack(scalars[given])
 
+        known = {**named}
+        self.value(given, known)
+        for name in forms:
+            del known[name]
+
         def make(slots: Sequence[Any], scalars: Named) -> Any:
             members = {
                 name: DeviceArray(device, slots[number], *form)
                 for name, (device, number, *form) in forms.items()
             }
-            return pack(self.value(given, values, members, scalars))
+            return pack(self.value(given, {**known, **members, **scalars}))
 
         return make
 
     def constant(
-        self,
-        argument: Argument,
-        given: Any,
-        arrays: Named,
-        scalars: Named,
-        stream: Stream,
-        values: Values,
-        own: Values,
+        self, argument: Argument, given: Any, stream: Stream, named: Named, own: Named
     ) -> Any:
         """Return a value of the kernel that is the same in all calls, for `own` names. Those of the
-        plan are `values`.
+        plan are `named`.
         """
-        value = self.value(given, own, arrays, scalars)
+        value = self.value(given, own)
         if argument.pack is None:
             return value
         try:
             return argument.pack(value)
         except ConversionError:
             # Raises the error with its argument.
-            self.call(stream, values | self.first_turn | own, arrays, scalars)
+            self.call(stream, named | self.first_turn | own)
             raise
 
-    def call(
-        self,
-        stream: Stream,
-        values: Values,
-        arrays: Named,
-        scalars: Named,
-        make: Any = KernelCall,
-    ) -> Any:
+    def call(self, stream: Stream, named: Named, make: Any = KernelCall) -> Any:
         """Return the checked launch. `make` is the class of the call."""
-        *dims, _ = self.dims(values)
-        args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
+        *dims, _ = self.dims(named)
+        args = [self.value(given, named) for _, given in self.arguments]
         try:
             grid = block = threads = None
             if self.function._launcher.has_grid:
@@ -536,13 +510,7 @@ class Step:
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
-    def launch(
-        self,
-        stream: Stream,
-        values: Values,
-        arrays: Named,
-        scalars: Named,
-    ) -> Any:
+    def launch(self, stream: Stream, named: Named) -> Any:
         """Return the function that queues the launch with its values, and the kernel's check of
         these, if it has one; None without threads.
         """
@@ -550,19 +518,20 @@ class Step:
         known = self.program._calls
         place: Any = (self.form, stream, stream.device.generation)
         if not self.is_plain:
-            place += tuple(map(_form_of, map(arrays.get, self.names)))
+            place += tuple([_form_of(named[name]) for name in self.names])
         # Another position of a text has most launches in common with the last one.
-        key = (*place, self.dims(values))
+        key = (*place, self.dims(named))
         launch = known.get(key, MISSING)
         if launch is not MISSING:
             return launch
-        values = values | self.first_turn
+        if self.repeats:
+            named = named | self.first_turn
         call = None
         if self.is_plain and place in known:
             with suppress(DevmodError):  # `KernelCall` raises the first of its errors
-                call = self.call(stream, values, arrays, scalars, OtherExtent)
+                call = self.call(stream, named, OtherExtent)
         if call is None:
-            call = self.call(stream, values, arrays, scalars)
+            call = self.call(stream, named)
             if self.is_plain:
                 known[place] = None
         launch = None
@@ -605,7 +574,7 @@ class Step:
         return error
 
 
-def _given(arguments: Named, argument: Argument, param: Param) -> Any:
+def _given(arguments: Mapping[str, Any], argument: Argument, param: Param) -> Any:
     """Return what a step gives for an argument of its kernel."""
     if param.name in arguments:
         return arguments[param.name]
@@ -641,30 +610,32 @@ def steps_of(function: ProgramFunction) -> list[Step]:
     return steps
 
 
-def launches_of(function: ProgramFunction, shapes: Shapes) -> Iterator[tuple[Step, Values | None]]:
-    """Yield each step, with None where what begins with it is cleared, and with the values of the
-    names for each launch.
+def launches_of(
+    function: ProgramFunction, shapes: Shapes, named: Named
+) -> Iterator[tuple[Step, Named | None]]:
+    """Yield each step, with None where what begins with it is cleared, and with what the names
+    stand for in each launch.
     """
 
     def within(
-        first: int, end: int, depth: int, values: Values
-    ) -> Iterator[tuple[Step, Values | None]]:
+        first: int, end: int, depth: int, named: Named
+    ) -> Iterator[tuple[Step, Named | None]]:
         number = first
         while number < end:
             step = function.steps[number]
             if depth == 0:
                 yield step, None
             if len(step.repeats) == depth:
-                yield step, values
+                yield step, named
                 number += 1
                 continue
             repeat = step.repeats[depth]
             for turn in range(shapes.turns[repeat]):
-                own = {**values, repeat.name: turn}
+                own = {**named, repeat.name: turn}
                 yield from within(repeat.first, repeat.end, depth + 1, own)
             number = repeat.end
 
-    return within(0, len(function.steps), 0, shapes.values)
+    return within(0, len(function.steps), 0, named)
 
 
 def unwritten(function: ProgramFunction, shapes: Shapes) -> set[str]:
@@ -728,18 +699,18 @@ class Turns:
 def _by_turn(
     repeats: Sequence[Repeat],
     turns: Mapping[Repeat, int],
-    values: Values,
-    make: Callable[[Values], Any],
+    named: Named,
+    make: Callable[[Named], Any],
 ) -> Any:
-    """Return what `make` returns for the values of each turn: a list for each repeat, the outermost
+    """Return what `make` returns for the names of each turn: a list for each repeat, the outermost
     first.
     """
     if not repeats:
-        return make(values)
+        return make(named)
     first, *others = repeats
     result = []
     for turn in range(turns[first]):
-        result.append(_by_turn(others, turns, {**values, first.name: turn}, make))
+        result.append(_by_turn(others, turns, {**named, first.name: turn}, make))
     return result
 
 
@@ -765,8 +736,6 @@ class Layout:
     ----------
     function, shapes
         The program, and the lengths of its arrays.
-    names
-        The names of its arrays, images and samplers.
 
     Attributes
     ----------
@@ -786,12 +755,7 @@ class Layout:
         The first step of each form that runs.
     """
 
-    def __init__(
-        self,
-        function: ProgramFunction,
-        shapes: Shapes,
-        names: Iterable[str],
-    ) -> None:
+    def __init__(self, function: ProgramFunction, shapes: Shapes) -> None:
         # Those that `LaunchPlan.run` receives come first.
         self.numbers: dict[Any, int] = {}
         for number, name in enumerate(function.arrays):
@@ -799,7 +763,8 @@ class Layout:
         for name, number in shapes.buffers.items():
             self.numbers[name] = len(function.arrays) + number
         after = max(self.numbers.values(), default=-1) + 1
-        self.arrays = [name for name in names if name not in self.numbers]
+        self.arrays = [*function.constant_shapes]
+        self.arrays += [each.name for each in function.samplers]
         self.values: list[tuple[int, Step, Argument, Any]] = []
         self.steps: list[tuple[Step, Taker | None]] = []
         firsts: dict[int, Step] = {}
@@ -832,10 +797,8 @@ class LaunchPlan:
     ----------
     function, shapes, stream
         The program, the lengths of its arrays and the stream.
-    arrays
-        The arrays, images and samplers of the first call by name.
-    scalars
-        The scalars of the first call by name.
+    named
+        What the names of the first call stand for.
 
     Raises
     ------
@@ -848,8 +811,7 @@ class LaunchPlan:
         function: ProgramFunction,
         shapes: Shapes,
         stream: Stream,
-        arrays: Named,
-        scalars: Named,
+        named: Named,
     ) -> None:
         self.shapes = shapes
         #: Whether the last call with host arrays took more than `LONG`, or there was none.
@@ -858,7 +820,7 @@ class LaunchPlan:
         key = (*shapes.buffers.items(), *has_turns)
         layout: Layout | None = function._layouts.get(key)
         if layout is None:
-            layout = Layout(function, shapes, arrays)
+            layout = Layout(function, shapes)
             keep(function._layouts, key, layout, _MAX_LAYOUTS)
         numbers = layout.numbers
         #: The functions that queue a launch of a step, each with the one that takes its values from
@@ -866,27 +828,24 @@ class LaunchPlan:
         self._launches: list[tuple[Any, Callable[[Any], object], Taker]] = []
         #: Those that ask a kernel whether it takes its buffers.
         self._checks: list[tuple[Step, Callable[[Any], object], Taker]] = []
-        turns = self._add_launches(function, stream, arrays, scalars, layout)
+        turns = self._add_launches(stream, named, layout)
 
         #: What all calls have: constants, samplers and numbers.
         self._fixed: list[Any] = []
         for name in layout.arrays:
-            array = arrays[name]
+            array = named[name]
             self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
         #: The slots whose values follow from the scalars or from other slots, and the functions
         #: that return these values.
         self._made: list[tuple[int, Maker, Step, Argument]] = []
-        values = shapes.values
         for source, step, argument, given in layout.values:
             repeats = step.repeats_in(given)
-            own = values
-            if repeats:
-                own = {each: values[each] for each in _names_of(given) if each in values}
-            find_maker = partial(step.maker, argument, given, arrays, numbers)
-            make: Any = find_maker(own)
+            own = {each: named[each] for each in _names_of(given) if each in named}
+            find_maker = partial(step.maker, argument, given, numbers)
+            make: Any = find_maker(own | step.first_turn)
             first: Any = None
             if make is None:
-                find = partial(step.constant, argument, given, arrays, scalars, stream, values)
+                find = partial(step.constant, argument, given, stream, named)
                 first = _by_turn(repeats, shapes.turns, own, find)
             elif repeats:
                 make = partial(_call_each, _by_turn(repeats, shapes.turns, own, find_maker))
@@ -899,20 +858,13 @@ class LaunchPlan:
                 self._fixed.append(first)
                 turns[repeat].slots.append((number + 1, number))
 
-    def _add_launches(
-        self,
-        function: ProgramFunction,
-        stream: Stream,
-        arrays: Named,
-        scalars: Named,
-        layout: Layout,
-    ) -> dict[Repeat, Turns]:
+    def _add_launches(self, stream: Stream, named: Named, layout: Layout) -> dict[Repeat, Turns]:
         """Check the launches, add them, and return those of repeats."""
         shapes = self.shapes
         turns: dict[Repeat, Turns] = {}
         launches: dict[int, Any] = {}
         for step in layout.firsts:
-            launches[step.form] = step.launch(stream, shapes.values, arrays, scalars)
+            launches[step.form] = step.launch(stream, named)
         for step, take in layout.steps:
             if shapes.cleared:
                 for name, nbytes in step.cleared(shapes):

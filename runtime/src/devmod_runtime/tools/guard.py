@@ -25,9 +25,8 @@ from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
 from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import KernelCall
-from devmod_runtime._launch.function import Launch
 from devmod_runtime._launch.opening import Opening
-from devmod_runtime._program.call import CheckedProgramCall, PreparedProgram
+from devmod_runtime._program.call import CheckedProgramCall
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import clear, launches_of
 from devmod_runtime.tools.difference import worst_difference
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.plan import Named, Step, Values
+    from devmod_runtime._program.plan import Named, Step
     from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
 
@@ -582,18 +581,12 @@ class GuardedProgramCall(CheckedProgramCall):
         self._zones = zones
         super().__init__(*args, **keywords)
 
-    def bound(self) -> Launch:
-        """Return the prepared launch."""
-        arrays = self._named(self._arrays, ())
-        make = partial(self._steps, arrays)
-        return Launch(
-            self._function,
-            GuardedProgram(self._function),  # type: ignore[arg-type]
-            self._stream,
-            make,
-            (),
-            tuple(arrays.values()),
-        )
+    def _own_buffers(self) -> Sequence[Any]:
+        return ()
+
+    def _prepared(self, named: Named, stream: Stream) -> Callable[[], object]:
+        calls = self._steps(named, stream)
+        return lambda: [each() for each in calls]
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         for each in self._steps(self._named(arrays, ()), self._stream):
@@ -617,42 +610,32 @@ class GuardedProgramCall(CheckedProgramCall):
             return super()._uploaded(declared, view)
         return _guarded(self._zones, self._device, view.shape, declared.type, view.read)
 
-    def _steps(self, arrays: Named, stream: Stream) -> list[Callable[[], object]]:
+    def _steps(self, named: Named, stream: Stream) -> list[Callable[[], object]]:
         """Return what launches each step, and compares its arrays."""
         calls: list[Callable[[], object]] = []
-        for step, values in launches_of(self._function, self._shapes):
-            if values is None:
-                calls.append(partial(self._clear, step, arrays, stream))
+        for step, own in launches_of(self._function, self._shapes, named):
+            if own is None:
+                calls.append(partial(self._clear, step, named, stream))
             else:
-                calls.append(partial(self._run, step, values, arrays, stream))
+                calls.append(partial(self._run, step, own, stream))
         return calls
 
-    def _clear(self, step: Step, arrays: Named, stream: Stream) -> None:
+    def _clear(self, step: Step, named: Named, stream: Stream) -> None:
         for name, nbytes in step.cleared(self._shapes):
-            array = arrays[name]
+            array = named[name]
             base = getattr(array, "_base", None)
             if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
                 base.assign(0)
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
 
-    def _run(self, step: Step, values: Values, arrays: Named, stream: Stream) -> None:
+    def _run(self, step: Step, named: Named, stream: Stream) -> None:
         make = partial(GuardedCall, self._zones)
-        launch = step.call(stream, values, arrays, self._scalars, make)
+        launch = step.call(stream, named, make)
         try:
             launch.launch()
         except (ArgumentError, LaunchError) as error:
             raise step.of_step(error) from None
-
-
-class GuardedProgram(PreparedProgram):
-    """A program's prepared launch whose steps are launched one by one."""
-
-    def _sequence(
-        self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]
-    ) -> Callable[[], object]:
-        calls = make(stream)
-        return lambda: [each() for each in calls]
 
 
 # -- What a guard replaces.
