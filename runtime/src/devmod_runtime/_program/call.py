@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from itertools import combinations, pairwise
 from math import inf
@@ -10,7 +9,6 @@ from threading import RLock
 from time import perf_counter
 
 from devmod import Param
-from devmod._arrays.elements import bytes_of
 from devmod._arrays.empty import in_pages
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
@@ -303,14 +301,12 @@ class CheckedProgramCall(CheckedCall):
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        stream = self._stream
         start = perf_counter()
-        in_place = None
-        own_arrays: Any = nullcontext()
         if self._uses_in_place and self._waits():
-            in_place = own_arrays = InPlace(stream)
-        with own_arrays:
-            results = self._outputs(in_place)
+            with InPlace(self._stream) as in_place:
+                results = self._outputs(in_place)
+        else:
+            results = self._outputs(None)
         if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
             self._plan.is_long = perf_counter() - start > LONG
         if not results:
@@ -336,6 +332,7 @@ class CheckedProgramCall(CheckedCall):
         function = self._function
         stream = self._stream
         is_long = self._plan is None or self._plan.is_long
+        least = self._device.in_place_from
         arrays = []
         slots = []
         results = []
@@ -344,16 +341,26 @@ class CheckedProgramCall(CheckedCall):
             function.arguments, function.arrays.values(), self._arrays, strict=True
         ):
             result = self._given.get(declared.name)
-            if type(value) is HostView:
-                array = self._taken(declared, value, in_place, argument.written)
-                if array is None:
-                    array = self._uploaded(declared, value)
-                    if argument.written:
-                        copies.append((value, array))
+            array = view = value
+            if value is None and self._returns_device_arrays:
+                array = result = self._new(declared)
             elif value is None:
-                array, result = self._new_result(declared, in_place)
-            else:
-                array = value
+                view = self._new_on_host(declared)
+                result = view.array
+            if type(view) is HostView:
+                memory = None
+                # `take_view` compares the size too: asking it takes a hundredth of a small call.
+                is_large = view.nbytes >= least
+                if in_place is not None and is_large and not declared.format:
+                    memory = in_place.take_view(view, written=argument.written)
+                if memory is not None:
+                    array = DeviceArray(self._device, memory, view.shape, declared.type)
+                elif value is None:
+                    array = self._new(declared)
+                else:
+                    array = self._uploaded(declared, view)
+                if memory is None and argument.written:
+                    copies.append((view, array))
             arrays.append(array)
             slots.append(array if declared.format else array.memory)
             if declared.role == "output":
@@ -368,38 +375,18 @@ class CheckedProgramCall(CheckedCall):
             view.read_from(self._read, array, stream)
         if self._must_wait:
             stream.synchronize()
-        if not self._returns_device_arrays:
-            for place, result in enumerate(results):
-                if isinstance(result, (DeviceArray, Image)):
-                    results[place] = self._to_numpy(result)
         return results
 
-    def _taken(
-        self, declared: Any, view: HostView, in_place: InPlace | None, written: bool
-    ) -> DeviceArray | None:
-        """Return the array over a host array that kernels use where it is; None if it is to be
-        copied.
-        """
-        if in_place is None or declared.format:
-            return None
-        memory = in_place.take_view(view, written=written)
-        if memory is None:
-            return None
-        return DeviceArray(self._device, memory, view.shape, declared.type)
-
-    def _new_result(self, declared: Any, in_place: InPlace | None) -> tuple[Any, Any]:
-        """Return the new array of an output, and the output, which is the host's if kernels use it
-        where it is.
-        """
-        is_large = self._shapes.nbytes[declared.name] >= self._device.in_place_from
-        is_on_host = not declared.format and not self._returns_device_arrays
-        if in_place is not None and is_large and is_on_host:
-            result = in_pages(self._shapes.lengths[declared.name], numpy_dtype(declared.type))
-            array = self._taken(declared, HostView(result, declared.type), in_place, True)
-            if array is not None:
-                return array, result
-        array = self._new(declared)
-        return array, array
+    def _new_on_host(self, declared: Any) -> HostView:
+        """Return the view of the new array of the host for an output."""
+        shape = self._shapes.lengths[declared.name]
+        dtype = numpy_dtype(declared.type)
+        if declared.format:
+            if declared.texel.channels > 1:
+                shape = (*shape, declared.texel.channels)
+        elif self._shapes.nbytes[declared.name] >= self._device.in_place_from:
+            return HostView(in_pages(shape, dtype), declared.type)
+        return HostView(np.empty(shape, dtype), declared.type)
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         """Queue the launches of a call that is not prepared."""
@@ -528,15 +515,6 @@ class CheckedProgramCall(CheckedCall):
             self._device.read_image(value, out, stream)
         else:
             self._device.read(value.memory, out, stream)
-
-    def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
-        if isinstance(value, Image):
-            result = np.empty(value.array_shape, value.texel.dtype)
-        else:
-            result = np.empty(value.shape, numpy_dtype(value.dtype))
-        if result.nbytes:
-            self._read(value, bytes_of(result), self._stream)
-        return result
 
 
 def _queue(

@@ -506,10 +506,11 @@ class ProgramFunction(ProcessLocal):
                     name,
                 )
             values[name] = value
-        missing = [each for each in names if each not in values and each not in self.defaults]
+        values = self.defaults | values
+        missing = [each for each in names if each not in values]
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
-        return self.defaults | values
+        return values
 
     def _state_of(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arrays of the state that a call gives."""
