@@ -8,7 +8,6 @@ for the first test with the mark.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 
@@ -34,26 +33,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytrace=False,
         )
     from devmod.errors import DevmodError
-    from devmod_runtime.tools.testing import device_parameters
+    from devmod_runtime.tools.testing import device_runs
 
-    problem = ""
-    runs = []
-    if mark.kwargs or not all(isinstance(each, str) for each in mark.args):
-        problem = "the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"
-    else:
-        try:
-            runs = device_parameters(mark.args)
-        except DevmodError as error:
-            problem = str(error)
-    if problem:
-        pytest.fail(f"{metafunc.definition.nodeid}: {problem}", pytrace=False)
-    parameters = []
-    for run in runs:
-        marks: Any = ()
-        if run.reason:
-            marks = pytest.mark.skip(reason=run.reason)
-        parameters.append(pytest.param(run.device, id=run.label, marks=marks))
-    metafunc.parametrize("device", parameters)
+    try:
+        runs = device_runs(mark)
+    except DevmodError as error:
+        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    metafunc.parametrize("device", runs)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -134,9 +134,8 @@ def worst_difference(
         return max(differences, key=lambda each: (each.is_error, each.error))
 
     if is_same(array, expected):  # as most are
-        first = (0,) * array.ndim
-        value = _number(array[first])
-        return Difference(0.0, first, value, value, False, array.shape)
+        error = np.zeros(array.shape)
+        return worst_element(array, expected, error, error, is_error=False)
     if array.dtype.kind in "biu" and expected.dtype.kind in "biu":
         rtol = 0.0
     elif rtol is None:
@@ -151,19 +150,11 @@ def worst_difference(
     with np.errstate(invalid="ignore"):
         excess = error - allowed - 16 * np.where(is_judged, change, 0)
     excess = np.where(np.isnan(excess), np.inf, excess)
+    is_error = bool((excess > 0).any())
     worst = error
-    if (excess > 0).any():
+    if is_error:
         worst = excess
-    index = np.unravel_index(int(np.argmax(worst)), array.shape)
-    place = tuple(int(each) for each in index)
-    return Difference(
-        float(error[place]),
-        place,
-        _number(array[place]),
-        _number(expected[place]),
-        bool(excess[place] > 0),
-        array.shape,
-    )
+    return worst_element(array, expected, error, worst, is_error=is_error)
 
 
 def _change(expected: NumPyArray, moved: Sequence[NumPyArray], *, is_finite: bool) -> NumPyArray:
@@ -206,10 +197,17 @@ def errors_and_allowed(
     return error, allowed
 
 
+def worst_element(
+    array: NumPyArray, expected: NumPyArray, error: NumPyArray, rank: NumPyArray, *, is_error: bool
+) -> Difference:
+    """Return the difference of the element with the largest rank."""
+    index = np.unravel_index(int(np.argmax(rank)), array.shape)
+    place = tuple(int(each) for each in index)
+    value, other = (_number(each[place]) for each in (array, expected))
+    return Difference(float(error[place]), place, value, other, is_error, array.shape)
+
+
 def _number(value: Any) -> Any:
-    try:
-        if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b":
-            return value.tolist()
-        return float(value)
-    except (TypeError, ValueError, AttributeError):
+    if value.dtype.type is np.void:
         return describe_value(value)
+    return value.tolist()

@@ -7,26 +7,25 @@ that mark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from devmod import Image
 from devmod._plugins import registry
-from devmod._plugins.devices import probe
+from devmod._plugins.devices import device_label, probe
 from devmod._values.dtypes import describe_value
 from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
-from devmod_runtime.tools.difference import errors_and_allowed
+from devmod_runtime.tools.difference import errors_and_allowed, worst_element
 from devmod_runtime.tools.draws import RANGES, draw_of, random_array
 from devmod_runtime.tools.guard import guarded_twice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     import numpy as np
+    import pytest
 
-    from devmod_runtime._device.device import Device
     from devmod_runtime._launch.function import Function
 
     #: The keywords of a call, or arrays by name.
@@ -195,11 +194,9 @@ def _compare(
         raise AssertionError(
             f"{label} has the shape {result.shape}, and the reference has {expected.shape}"
         )
-    if result.dtype.names or expected.dtype.names:
-        if result.dtype.names != expected.dtype.names:
-            raise AssertionError(
-                f"{label} is of {result.dtype}, and the reference of {expected.dtype}"
-            )
+    if result.dtype.names != expected.dtype.names:
+        raise AssertionError(f"{label} is of {result.dtype}, and the reference of {expected.dtype}")
+    if result.dtype.names:
         for each in result.dtype.names:
             _compare(f"{label}.{each}", f"{name}.{each}", result[each], expected[each], rtol, atol)
         return
@@ -212,14 +209,13 @@ def _compare(
     wrong = errors > allowed
     if not wrong.any():
         return
-    index = np.unravel_index(int(np.argmax(np.where(wrong, errors, -1))), errors.shape)
-    place = name
-    if index:
-        place = f"{name}[{', '.join(map(str, map(int, index)))}]"
+    rank = np.where(wrong, errors, -1)
+    worst = worst_element(result, expected, errors, rank, is_error=True)
+    if worst.place:
+        name += worst.subscript
     raise AssertionError(
-        f"{label} differs from the reference in {int(wrong.sum())} of {result.size} elements; the worst is {place}: got "
-        f"{result[index].tolist()!r}, expected {expected[index].tolist()!r}, an error of {errors[index]:.3g} where {allowed[index]:.3g} is "
-        "allowed"
+        f"{label} differs from the reference in {int(wrong.sum())} of {result.size} elements; the worst is {name}: got {worst.value!r}, "
+        f"expected {worst.expected!r}, an error of {worst.error:.3g} where {allowed[worst.place]:.3g} is allowed"
     )
 
 
@@ -245,54 +241,41 @@ def _describe(case: Case) -> str:
     return ", ".join(words)
 
 
-class DeviceParameter(NamedTuple):
-    """One run of a test with the mark ``devices``.
-
-    Attributes
-    ----------
-    label
-        The name of the run, such as ``opencl:0``.
-    device
-        The device, or None.
-    reason
-        Why there is no device.
-    """
-
-    label: str
-    device: Device | None
-    reason: str = ""
-
-
-def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
-    """Return the devices of these kinds, or else of all installed kinds. A kind without a device
-    has one item with the reason.
+def device_runs(mark: pytest.Mark) -> list[Any]:
+    """Return the runs of a test on the devices of the kinds of its mark, or else of all installed
+    kinds. A kind without a device has one run that is skipped, with the reason.
 
     Raises
     ------
     ArgumentError
-        A kind is unknown.
+        The mark has other arguments, or a kind is unknown.
     """
+    import pytest
+
+    if mark.kwargs or not all(isinstance(each, str) for each in mark.args):
+        raise ArgumentError(
+            "the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"
+        )
     installed = registry.registered("devmod.device")
-    for kind in kinds:
+    for kind in mark.args:
         if kind not in installed and find_spec(kind) is None:
             known = {*installed, *registry.registered("devmod.targets")}
             raise ArgumentError(
                 f"the mark devices: unknown kind {kind!r}{did_you_mean(kind, known)}",
                 argument="kinds",
             )
-    result = []
-    for kind in kinds or sorted(installed):
+    runs = []
+    for kind in mark.args or sorted(installed):
         found = []
         reason = f"there is no {kind} device"
         try:
             found = probe(kind)
         except DevmodError as error:
             reason = str(error)
-        for device in found:
-            result.append(DeviceParameter(f"{kind}:{device.index}", device))
+        runs += [pytest.param(each, id=device_label(each)) for each in found]
         if not found:
-            result.append(DeviceParameter(kind, None, reason))
-    if not result:
+            runs.append(pytest.param(None, id=kind, marks=pytest.mark.skip(reason=reason)))
+    if not runs:
         reason = "no backend of devmod is installed, so there is no device"
-        result.append(DeviceParameter("none", None, reason))
-    return result
+        runs.append(pytest.param(None, id="none", marks=pytest.mark.skip(reason=reason)))
+    return runs
