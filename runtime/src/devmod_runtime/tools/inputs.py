@@ -32,7 +32,7 @@ from devmod_runtime.tools.draws import (
     random_array,
 )
 from devmod_runtime.tools.lengths import choose_lengths, known_lengths
-from devmod_runtime.tools.values import GENERATED_ARRAY, read_count, read_value
+from devmod_runtime.tools.values import GENERATED_ARRAY, UNTYPED, read_count, read_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -477,7 +477,7 @@ def arguments_of(
     _check_names(function, values, params, records)
     for name, value in values.items():
         if isinstance(value, str):
-            values[name] = read_value(name, value, params.get(name), sizes)
+            values[name] = read_value(name, value, params.get(name, UNTYPED), sizes)
 
     in_records: set[int] = set()
     for name in values.keys() & records.keys():
@@ -655,7 +655,7 @@ def _declared_array(
         sizes = shape
         if array.texel is not None and array.texel.channels > 1:
             sizes = (*shape, array.texel.channels)
-        return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
+        return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", UNTYPED, {})
     if array.format:
         return RandomImage(shape[::-1], array.format, 0, invented.word)
     dtype = numpy_dtype(array.type)
@@ -718,15 +718,15 @@ def on_device(function: Function, arguments: Arguments) -> Arguments:
     params = parameters(function)
     device = function.default_device()
 
-    def copy(name: str, value: Any) -> Any:
+    result = {}
+    for name, value in arguments.items():
         try:
-            return _copy(name, value, params.get(name), device)
+            result[name] = _copy(name, value, params.get(name, UNTYPED), device)
         except DevmodError as error:
             raise ArgumentError(
                 f"{name}: {error}", kind=device.kind, function=function.name, argument=name
             ) from None
 
-    result = {name: copy(name, value) for name, value in arguments.items()}
     program = program_of(function)
     if program is not None and program.states and "state" not in result:
         known: dict[str, int] = {}
@@ -736,13 +736,9 @@ def on_device(function: Function, arguments: Arguments) -> Arguments:
     return result
 
 
-def _copy(name: str, value: Any, param: Param | None, device: Device) -> Any:
+def _copy(name: str, value: Any, param: Param, device: Device) -> Any:
     """Return an array, an image or a sampler on a device, and any other value as it is."""
-    kind = "buffer"
-    image_format = None
-    if param is not None:
-        kind = param.kind
-        image_format = param.format or None
+    kind = param.kind
     if kind == "sampler":
         if value is None or isinstance(value, str):
             return device.sampler(filter=value or "nearest")
@@ -752,7 +748,7 @@ def _copy(name: str, value: Any, param: Param | None, device: Device) -> Any:
     if not isinstance(value, np.ndarray) or kind in ("scalar", "uniform"):
         return value
     if kind == "image" and value.ndim:
-        return device.image_from_numpy(value, image_format)
+        return device.image_from_numpy(value, param.format or None)
     if kind == "buffer" or value.ndim:
         return device.from_numpy(value)
     return value
@@ -791,7 +787,7 @@ def results_of(
     for name, value in values:
         if not hasattr(value, "numpy"):
             continue
-        param = params.get(name)
-        if param is None or param.access != "r" or {name, param.name} & {*written}:
+        param = params.get(name, UNTYPED)
+        if param.access != "r" or {name, param.name} & {*written}:
             results[name] = value.numpy()
     return results

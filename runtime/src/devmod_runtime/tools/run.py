@@ -25,7 +25,7 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.launches import Answer, Settings, open_modules
 from devmod_runtime.tools.profile import Profile
-from devmod_runtime.tools.values import PICTURES, read_array, write_array
+from devmod_runtime.tools.values import PICTURES, UNTYPED, read_array, write_array
 
 
 def launcher(settings: Settings) -> Answer:
@@ -47,8 +47,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        "report": the result as data; "lines": as text; "agrees": whether each expected array
-        agrees.
+        "report": the result as data; "lines": as text.
     """
     expected = options["expected"]
     saved = options["saved"]
@@ -62,9 +61,11 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     host = arguments_of(kernel, options["given"], {})
     named = (*expected, *saved, *printed)
     for name in named:
-        _check_name(kernel, name, host)
+        _check_name(kernel, name)
     params = parameters(kernel)
-    wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    wanted = {
+        name: read_array(name, path, params.get(name, UNTYPED)) for name, path in expected.items()
+    }
     sizes = options["sizes"]
     if program_of(kernel) is None and not options["guard"]:
         warn_of_dimensions(
@@ -87,12 +88,20 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         (result, seconds, recorded, results), _ = launch()
     for name, path in saved.items():
         write_array(name, path, results[name])
-    differences = {}
+    compared = {}
+    verdicts = []
     for name, path in expected.items():
         array = _as_saved(path, results[name], wanted[name])
-        differences[name] = worst_difference(
-            name, results[name], array, options["rtol"], options["atol"]
-        )
+        worst = worst_difference(name, results[name], array, options["rtol"], options["atol"])
+        compared[name] = {
+            "file": path,
+            "error": worst.error,
+            "index": worst.place,
+            "value": worst.value,
+            "expected": worst.expected,
+            "agrees": not worst.is_error,
+        }
+        verdicts.append(_verdict(name, path, worst))
     report: dict[str, Any] = {
         "function": options["function"],
         "device": device_label(target),
@@ -105,24 +114,10 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
             for name, array in results.items()
         },
         "printed": {name: str(results[name]) for name in printed},
-        "expected": {
-            name: {
-                "file": expected[name],
-                "error": each.error,
-                "index": each.place,
-                "value": each.value,
-                "expected": each.expected,
-                "agrees": not each.is_error,
-            }
-            for name, each in differences.items()
-        },
+        "expected": compared,
         "saved": saved,
     }
-    return {
-        "report": report,
-        "lines": list(_lines(report, differences)),
-        "agrees": not any(each.is_error for each in differences.values()),
-    }
+    return {"report": report, "lines": [*_lines(report), *verdicts]}
 
 
 def _seconds_on_device(recorded: Profile) -> float | None:
@@ -144,14 +139,14 @@ def _as_saved(path: str, result: Any, expected: Any) -> Any:
     return expected
 
 
-def _check_name(function: Function, name: str, given: Mapping[str, Any]) -> None:
-    program = program_of(function)
+def _check_name(function: Function, name: str) -> None:
     arrays = []
     for each, param in parameters(function).items():
-        if param.kind in ("buffer", "image") and each in given:
+        if param.kind in ("buffer", "image"):
             arrays.append(each)
+    program = program_of(function)
     if program is not None:
-        arrays += [each for each in (*program.outputs, *program.states) if each not in arrays]
+        arrays += program.states
     if name not in arrays:
         raise ArgumentError(
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
@@ -159,7 +154,7 @@ def _check_name(function: Function, name: str, given: Mapping[str, Any]) -> None
         )
 
 
-def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> Iterator[str]:
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     on_device = "no time on the device"
     if report["on_device"] is not None:
         on_device = f"{duration_text(report['on_device'])} on the device"
@@ -172,14 +167,16 @@ def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
             text += f", saved to {report['saved'][name]}"
         yield text
         yield from report["printed"].get(name, "").splitlines()
-    for name, each in differences.items():
-        path = report["expected"][name]["file"]
-        values = ""
-        if each.place:
-            values = (
-                f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}"
-            )
-        verdict = "agrees with"
-        if each.is_error:
-            verdict = "differs from"
-        yield f"{name} {verdict} {path}: worst error {each.error:.3g} {values}".rstrip()
+
+
+def _verdict(name: str, path: str, worst: Difference) -> str:
+    """Return the line of an array that was compared."""
+    verdict = "agrees with"
+    if worst.is_error:
+        verdict = "differs from"
+    line = f"{name} {verdict} {path}: worst error {worst.error:.3g}"
+    if worst.place:
+        line += (
+            f" at {name}{worst.subscript}, which is {worst.value!r}, expected {worst.expected!r}"
+        )
+    return line

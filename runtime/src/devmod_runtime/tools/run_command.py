@@ -220,7 +220,7 @@ def command(
     else:
         for line in result["lines"]:
             echo(line)
-    if not result["agrees"]:
+    if not all(each["agrees"] for each in result["report"]["expected"].values()):
         context.exit(1)
 
 

@@ -49,6 +49,8 @@ GENERATED_ARRAY = re.compile(
 #: ``1024``, ``1e6``: less than 10**28.
 _NUMBER = re.compile(r"([0-9]{1,18})(?:e([0-9]))?")
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+#: A parameter of which nothing is known.
+UNTYPED = Param("", "buffer")
 _PER_THREAD = "/thread"
 _FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict"
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
@@ -129,7 +131,7 @@ def read_launch(given: Mapping[str, Any], sizes: Numbers, prefix: str = "--") ->
     return launch
 
 
-def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any:
+def read_value(name: str, text: str, param: Param, sizes: Numbers) -> Any:
     """Return the value of an argument on the host.
 
     Parameters
@@ -137,8 +139,8 @@ def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any
     name, text
         The name of the argument, and the text of its value.
     param
-        The parameter of the interface, whose type and size an array without them has; None if it is
-        unknown.
+        The parameter of the interface, whose type and size an array without them has; `UNTYPED` if
+        it is unknown.
     sizes
         The names that stand for numbers in shapes and scalars.
 
@@ -147,7 +149,7 @@ def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any
     ArgumentError
         The text is no value, or the file cannot be read.
     """
-    if param is not None and param.kind == "sampler":
+    if param.kind == "sampler":
         return text
     match = GENERATED_ARRAY.fullmatch(text)
     if match:
@@ -171,11 +173,11 @@ def read_value(name: str, text: str, param: Param | None, sizes: Numbers) -> Any
         ) from None
 
 
-def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numbers) -> Any:
+def _generated(name: str, match: re.Match[str], param: Param, sizes: Numbers) -> Any:
     dtype = _generated_type(name, match, param)
     if match["shape"] is not None:
         shape = read_counts(match["shape"], sizes, name)
-    elif param is not None and param.kind == "buffer" and param.size:
+    elif param.kind == "buffer" and param.size:
         shape = (-(-param.size // dtype.itemsize),)
     else:
         raise ArgumentError(
@@ -185,7 +187,7 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numb
     number = match["value"]
     value = None
     if number:
-        value = read_value(name, number, None, sizes)
+        value = read_value(name, number, UNTYPED, sizes)
     try:
         if number:
             with np.errstate(all="raise"):
@@ -197,7 +199,7 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Numb
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
 
 
-def _generated_type(name: str, match: re.Match[str], param: Param | None) -> NumPyType:
+def _generated_type(name: str, match: re.Match[str], param: Param) -> NumPyType:
     """Return the type of a text such as ``zeros:float32[16]``. Default: that of the interface."""
     typed = param
     if match["type"]:
@@ -206,12 +208,10 @@ def _generated_type(name: str, match: re.Match[str], param: Param | None) -> Num
         except FormatError as error:
             raise ArgumentError(f"{name}: {error}", argument=name) from None
 
-    dtype = None
-    if typed is not None:
-        dtype = typed.dtype
+    dtype = typed.dtype
     if dtype is not None:
         return dtype
-    if param is not None and param.kind == "image":
+    if param.kind == "image":
         return np.dtype(np.uint8)
     raise ArgumentError(
         f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
@@ -222,7 +222,7 @@ def _generated_type(name: str, match: re.Match[str], param: Param | None) -> Num
 # -- Files.
 
 
-def read_array(name: str, path: str, param: Param | None = None) -> NumPyArray:
+def read_array(name: str, path: str, param: Param) -> NumPyArray:
     """Return the array of a file: .npy, an .npz with one array or ``FILE.npz:KEY``, or a picture.
 
     A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a
@@ -306,15 +306,11 @@ def _pillow(name: str, path: str) -> Any:
     return Image
 
 
-def _picture(name: str, path: str, param: Param | None) -> NumPyArray:
-    dtype = None
-    is_image = False
-    if param is not None:
-        dtype = param.dtype
-        is_image = param.kind == "image"
-    is_packed = dtype is not None and (dtype.base == np.uint32 or dtype.shape == (4,))
+def _picture(name: str, path: str, param: Param) -> NumPyArray:
+    dtype = param.dtype or np.dtype(np.uint8)
+    is_packed = dtype.base == np.uint32 or dtype.shape == (4,)
     modes = ["L", "RGB", "RGBA"]
-    if is_image:
+    if param.kind == "image":
         modes.remove("RGB")  # no device has images of three channels
 
     pillow = _pillow(name, path)
@@ -326,9 +322,9 @@ def _picture(name: str, path: str, param: Param | None) -> NumPyArray:
     except Exception as error:  # noqa: BLE001 - Pillow has a reader for each format, which may raise anything for a damaged file
         raise _unreadable(name, path, error) from None
 
-    if dtype is not None and dtype.base == np.uint32 and not dtype.shape:
+    if dtype.base == np.uint32 and not dtype.shape:
         return pixels.view(np.uint32)[..., 0]
-    if dtype is not None and dtype.base.kind == "f":
+    if dtype.base.kind == "f":
         return (pixels / np.float32(255)).astype(dtype.base)
     return pixels
 
