@@ -199,7 +199,7 @@ class Benchmark:
             file.write(content.getbuffer())
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [_TITLES]
+        rows: list[Sequence[str]] = [_TITLES]
         for each in self.measurements:
             figures = ["", "", "", "", each.problem]
             if not each.problem:
@@ -210,12 +210,12 @@ class Benchmark:
                 figures = [*times, rate, each.clock]
             rows.append((each.file, each.function, each.device, each.sizes, each.block, *figures))
 
-        used = []
-        for number, title in enumerate(_TITLES):
-            is_optional = title in ("sizes", "block")
-            if not is_optional or any(row[number] for row in rows[1:]):
-                used.append(number)
-        return "\n".join(aligned([[row[number] for number in used] for row in rows]))
+        columns = []
+        for column in zip(*rows, strict=True):
+            title, *cells = column
+            if any(cells) or title not in ("sizes", "block"):
+                columns.append(column)
+        return "\n".join(aligned([*zip(*columns, strict=True)]))
 
     __repr__ = __str__
 
@@ -458,7 +458,7 @@ class Measure(NamedTuple):
             refused = describe_argument_error(error)
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
 
-        low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
+        low, median, high = np.percentile(times, (25, 50, 75)).tolist()
         rate = None
         if nbytes and median > 0:
             rate = nbytes / median * 1e-9

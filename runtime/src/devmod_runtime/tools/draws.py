@@ -34,6 +34,8 @@ SCALES = {"signed": 8, "negative": 8}
 #: The integers of `random` are below this, so that they are indices of most arrays.
 INTEGERS = 16
 _SMALL = 8
+#: The largest integers and floats of a draw; the least is -8.
+_HIGHEST = {"signed": _SMALL, "negative": 0, "wide": _SMALL}
 #: The largest floats of `wide` by the bytes of a float: their squares are finite. bfloat16 has
 #: those of float32.
 _LARGEST = {1: 4.0, 2: 100.0}
@@ -120,8 +122,7 @@ def _integers(
     if word == "random" or (dtype.kind == "u" and word != "wide"):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
     if word != "wide":
-        highest = {"signed": _SMALL, "negative": 0}[word]
-        return generator.integers(-_SMALL, highest, shape, endpoint=True).astype(dtype)
+        return generator.integers(-_SMALL, _HIGHEST[word], shape, endpoint=True).astype(dtype)
 
     limits = np.iinfo(dtype)
     result = generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
@@ -135,11 +136,7 @@ def _floats(
     generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
 ) -> NumPyArray:
     """Return floats with zeros and exact halves."""
-    lowest = -float(_SMALL)
-    highest = -lowest
-    if word == "negative":
-        highest = 0.0
-    values = generator.uniform(lowest, highest, shape)
+    values = generator.uniform(-_SMALL, _HIGHEST[word], shape)
     halves = np.floor(values) + 0.5
     if word == "wide":
         largest = _WIDE

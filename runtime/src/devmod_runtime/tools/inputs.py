@@ -321,14 +321,12 @@ def declared_params(interfaces: Interfaces) -> dict[str, Param]:
     return found
 
 
-def threads_of_images(interfaces: Interfaces) -> list[int] | None:
-    """Return one thread for each texel of the images from `default_value`; None for functions
+def threads_of_images(interfaces: Interfaces) -> list[int]:
+    """Return one thread for each texel of the images from `default_value`; none for functions
     without images.
     """
     axes = [_axes_of_image(each) for each in params_of(interfaces) if each.kind == "image"]
-    if not axes:
-        return None
-    return [_TEXELS] * max(axes)
+    return [_TEXELS] * max(axes, default=0)
 
 
 def _axes_of_image(param: Param) -> int:
@@ -629,14 +627,15 @@ def _lengths_for_made(
     """Return lengths for the arrays that are made here: those of `invented`, or small ones."""
     wanted = (invented or Invented()).numbers
     found = choose_lengths(function, lengths, constraints, wanted)
-    found = found or choose_lengths(function, lengths, constraints, {})
-    names = function.program.length_names
-    if found is None and (names or function.sizes):
-        error = function.error(f"no lengths that it accepts were found: give {list_names(names)}")
-        if invented is None:
-            raise error
-        raise NotFromInterfaceError(str(error))
-    return found or {}
+    if found is None:
+        found = choose_lengths(function, lengths, constraints, {})
+    if found is not None:
+        return found
+    names = list_names(function.program.length_names)
+    error = function.error(f"no lengths that it accepts were found: give {names}")
+    if invented is None:
+        raise error
+    raise NotFromInterfaceError(str(error))
 
 
 def _declared_array(

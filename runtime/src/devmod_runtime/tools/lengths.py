@@ -85,18 +85,15 @@ def choose_lengths(
     needed = [*program.requires, *constraints, *_positive_lengths(program)]
     names = [each for each in (*program.length_names, *function.sizes) if each not in lengths]
     equations = []
-    for operator, left, right in needed:
-        if operator != "==":
-            continue
-        for name, expression in ((left, right), (right, left)):
-            if name in names:
-                equations.append((name, expression))
     # The call has the error of what known lengths do not meet.
     open_ = []
     for each in needed:
-        _, left, right = each
+        operator, left, right = each
         if {*names_in(left), *names_in(right)} & {*names}:
             open_.append(each)
+        if operator == "==":
+            sides = ((left, right), (right, left))
+            equations += [side for side in sides if side[0] in names]
     for number in _LENGTHS:
         values = {name: int(wanted.get(name, number)) for name in names} | lengths
         for name, expression in equations:

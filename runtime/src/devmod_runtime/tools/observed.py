@@ -51,21 +51,20 @@ def add(methods: Methods, *, order: int) -> object:
 
 
 def _apply() -> None:
-    new = dict(_originals)
+    new: dict[tuple[type, str], Any] = {}
     for _, methods in _active:
         for place, make in methods.items():
             owner, name = place
             _originals.setdefault(place, owner.__dict__.get(name))
             new[place] = make(new.get(place, _originals[place]))
-    for (owner, name), method in new.items():
+    for (owner, name), method in {**_originals, **new}.items():
         if method is not None:
             setattr(owner, name, method)
         else:
             delattr(owner, name)
     # Without an observer, drop the original: other code may replace the method later, and the class
     # can be freed.
-    observed = {place for _, methods in _active for place in methods}
-    for place in _originals.keys() - observed:
+    for place in _originals.keys() - new.keys():
         del _originals[place]
     for reference in [*references]:
         if (each := reference()) is not None:
