@@ -359,8 +359,7 @@ def functions_of(
 class Combination(NamedTuple):
     """What a row of a benchmark measures."""
 
-    label: str
-    name: str
+    function: tuple[str, str]
     device: Device | str | None
     sizes: dict[str, int]
     block: Dims
@@ -376,7 +375,7 @@ class Combination(NamedTuple):
         """Return its row."""
         low, median, high = times
         sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
-        place = (self.label, self.name, device, sizes, _dims_text(self.block))
+        place = (*self.function, device, sizes, _dims_text(self.block))
         return Measurement(*place, median, low, high, gb_per_s, clock, problem)
 
 
@@ -387,11 +386,8 @@ def combinations(
     blocks: Sequence[Dims],
 ) -> list[Combination]:
     """Return the combinations in the order of the rows."""
-    cases = size_cases(sizes)
-    found = []
-    for (label, name), device, values, block in product(functions, devices, cases, blocks):
-        found.append(Combination(label, name, device, values, block))
-    return found
+    rows = product(functions, devices, size_cases(sizes), blocks)
+    return [Combination(*each) for each in rows]
 
 
 def size_cases(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
@@ -435,7 +431,8 @@ class Measure(NamedTuple):
         nbytes = 0
         refused = None
         try:
-            function = self.modules[combination.label][combination.name]
+            label, name = combination.function
+            function = self.modules[label][name]
             device = device or function.default_device()
             function = function.on(device)
             others = [(self.modules[label], name) for label, name in self.functions]
@@ -590,5 +587,5 @@ def measure_elsewhere(
 def _advice(combination: Combination, end: End) -> str:
     if end.code is None:
         return "Set a longer --timeout"
-    run = f"devmod run {quote(combination.label)} {quote(combination.name)}"
+    run = f"devmod run {' '.join(map(quote, combination.function))}"
     return f"{run} with --guard finds the argument of a write outside of it"
