@@ -372,6 +372,7 @@ TAKEN = {
     "_modules.programs.candidate_of",
     "_modules.programs.check_program",
     "_modules.stored.StoredModule",
+    "_modules.stored.release",
     "_modules.tuning.Offer",
     "_modules.tuning.join",
     "_modules.tuning.offers",

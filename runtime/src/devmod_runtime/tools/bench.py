@@ -345,10 +345,10 @@ def functions_of(
     """Return the label and the name of each function to measure."""
     functions = []
     for label, module in modules.items():
-        if wanted is None:
-            functions += [(label, name) for name in module]
-            continue
-        for name in wanted:
+        names: Iterable[str] = module
+        if wanted is not None:
+            names = wanted
+        for name in names:
             # Of several files, another one may have it.
             is_elsewhere = any(name in each for each in modules.values())
             if name in module or not is_elsewhere:

@@ -33,10 +33,9 @@ def warn_of_dimensions(
     if any(map(_has_length_of_one, values)):
         return
     count = _count_of(threads)
-    if grid is not None:
-        count = _count_of(grid)
     lengths: Any = ()
     if threads is None:
+        count = _count_of(grid)
         lengths = block
         if not isinstance(block, (tuple, list)):
             lengths = function.block or ()

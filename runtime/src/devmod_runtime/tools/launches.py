@@ -74,10 +74,8 @@ def launched(
     settings
         Those of `file_settings`, and others, of JSON's types.
     """
-    if seconds is None:
-        seconds = inf
     is_here = is_local(open_modules(settings).values())
-    with Conversation(launcher, settings, seconds, is_here=is_here) as conversation:
+    with Conversation(launcher, settings, seconds or inf, is_here=is_here) as conversation:
         for item in items:
             yield conversation.ask(item)
 
@@ -99,7 +97,7 @@ def _value_of(answer: Mapping[str, Any]) -> Any:
     raise error
 
 
-def describe_argument_error(error: BaseException | None) -> list[str] | None:
+def describe_argument_error(error: BaseException) -> list[str] | None:
     """Return what `argument_error` takes; None for another error."""
     if isinstance(error, ArgumentError):
         return [str(error), error.kind, error.function, error.argument]

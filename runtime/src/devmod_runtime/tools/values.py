@@ -269,11 +269,9 @@ def _from_numpy(name: str, path: str, key: str) -> NumPyArray:
             if key in arrays.files:
                 return arrays[key]  # type: ignore[no-any-return]
             problem = _missing_key(arrays.files, key)
-            raise ArgumentError(f"{name}: {path} {problem}", argument=name)
     except _UNREADABLE as error:
-        if isinstance(error, ArgumentError):
-            raise
         raise _unreadable(name, path, error) from None
+    raise ArgumentError(f"{name}: {path} {problem}", argument=name)
 
 
 def _missing_key(known: Sequence[str], key: str) -> str:
@@ -368,10 +366,9 @@ def _save_picture(name: str, path: str, array: NumPyArray, content: BytesIO) -> 
     if pixels.dtype.kind == "f":
         pixels = np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255)  # nan is black
     pixels = pixels.astype(np.uint8)
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
+    if pixels.shape[2:] == (1,):
         pixels = pixels[..., 0]
-    is_picture = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))
-    if not is_picture:
+    if pixels.ndim < 2 or pixels.shape[2:] not in ((), (3,), (4,)):
         raise ArgumentError(
             f"--save {name}={path}: expected height × width or height × width × 3 or 4 numbers for a picture, got the shape {array.shape}",
             argument=name,

@@ -16,7 +16,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
-from devmod._modules.stored import StoredModule
+from devmod._modules.stored import StoredModule, release
 from devmod._util.tables import aligned
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from devmod_runtime._device.host import NumPyArray
     from devmod_runtime.tools.difference import Difference
 
-_OUTCOMES = (
-    "reference",
-    "agrees",
-    "ran",
-    "differs",
-    "unwritten",
-    "writes outside",
-    "reads outside",
-    "failed",
-    "left out",
-    "not compared",
-)
 _OUTSIDE = ("writes outside", "reads outside")
 #: The outcomes of candidates that were not launched.
 _UNLAUNCHED = ("left out", "not compared")
@@ -153,7 +141,7 @@ class Verification:
         checked = [*chain.from_iterable(self.functions.values())]
         if any(each.outcome in _ERRORS for each in checked):
             return False
-        return not checked or self._is_launched
+        return not checked or any(each.device for each in checked)
 
     @property
     def uncompared(self) -> list[str]:
@@ -176,11 +164,6 @@ class Verification:
             "functions": {name: _as_dicts(each) for name, each in self.functions.items()},
             "draws": {name: _as_dicts(each) for name, each in self.draws.items()},
         }
-
-    @property
-    def _is_launched(self) -> bool:
-        checked = chain.from_iterable(self.functions.values())
-        return any(each.device for each in checked)
 
     def __str__(self) -> str:
         lines = [*self._describe_payloads()]
@@ -210,7 +193,7 @@ class Verification:
 
     def _summary(self) -> str:
         """Return how many candidates were compared on how many devices."""
-        if not self._is_launched:
+        if not any(each.device for each in chain.from_iterable(self.functions.values())):
             return "no candidate could be launched"
         candidates = 0
         devices_used = set()
@@ -236,7 +219,7 @@ def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iter
     """Yield the lines of a function's candidates. `seen` are the texts of functions before it: what
     a machine lacks is the same for each.
     """
-    width = max(map(len, _OUTCOMES))
+    width = max(map(len, _VERBS))  # the longest outcome is one of them
     rows = []
     for each in checked:
         place = each.candidate
@@ -417,8 +400,7 @@ def _payload(module: Module) -> Payload:
     except Exception as error:  # noqa: BLE001 - the check may be another wheel's
         problem = text_of(error)
     finally:
-        if isinstance(module, StoredModule):
-            module.release()
+        release(module)
     return Payload(label, digest, damage, problem, is_checked or bool(damage or problem))
 
 
@@ -428,11 +410,7 @@ def _check(module: Module) -> bool:
     """
     for name, info in module.functions.items():
         if problem := tag_problem(info.launch_param_tags):
-            raise FormatError(
-                f"the {module.kind} function {name!r} cannot be called: {problem}",
-                kind=module.kind,
-                function=name,
-            )
+            raise FormatError(f"the {module.kind} function {name!r} cannot be called: {problem}")
     if module.kind == PROGRAM:
         for name, info in module.functions.items():
             # What a newer devmod runs is refused, and the others are compared.
@@ -515,9 +493,8 @@ class _Compared:
         if len(self._sound) < 2:
             return
         reference = self._sound[0]
-        for number, _ in enumerate(reference.request["launches"]):
-            if number in reference.outcomes:
-                yield reference.draw(number, self._problem(number))
+        for number in reference.outcomes:
+            yield reference.draw(number, self._problem(number))
 
     def _problem(self, launch: int) -> str:
         """Return why a draw is not judged; "" if it is."""
@@ -542,9 +519,8 @@ class _Compared:
             return "reference", ""
 
         worst = None
-        for number, _ in enumerate(candidate.request["launches"]):
-            launch = candidate.outcomes.get(number)
-            if launch is None or self._problem(number):
+        for number, launch in candidate.outcomes.items():
+            if self._problem(number):
                 continue
             if launch["outcome"] in _VERBS:
                 return launch["outcome"], f"{launch['text']}{candidate.describe(number)}"

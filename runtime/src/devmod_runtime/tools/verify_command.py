@@ -71,9 +71,6 @@ def command(
     file: str,
     function: str | None,
     arguments: tuple[str, ...],
-    threads: str | None,
-    grid: str | None,
-    block: str | None,
     strict: bool,
     as_json: bool,
     **options: Any,
@@ -95,7 +92,8 @@ def command(
         arguments = (function, *arguments)
         function = None
     given = split_assignments(arguments, "verify")
-    sizes = read_launch({"threads": threads, "grid": grid, "block": block}, {})
+    launch = {name: options.pop(name) for name in ("threads", "grid", "block")}
+    sizes = read_launch(launch, {})
     with plugins_at_work(), progress("comparing"):
         verification = verify(open_file(file)[1], function, given, **sizes, **options)
     if as_json:
