@@ -144,11 +144,10 @@ def worst_difference(
         atol = rtol
     error, allowed = errors_and_allowed(array, expected, rtol, atol)
     change = _change(expected, moved, is_finite=is_finite)
-    is_judged = np.isfinite(change)
     # A new array also for one number, which NumPy makes a scalar.
-    error = np.where(is_judged, error, 0)
+    error = np.where(change < np.inf, error, 0)
     with np.errstate(invalid="ignore"):
-        excess = error - allowed - 16 * np.where(is_judged, change, 0)
+        excess = error - allowed - 16 * change
     excess = np.where(np.isnan(excess), np.inf, excess)
     is_error = bool((excess > 0).any())
     worst = error
@@ -158,13 +157,13 @@ def worst_difference(
 
 
 def _change(expected: NumPyArray, moved: Sequence[NumPyArray], *, is_finite: bool) -> NumPyArray:
-    """Return how much each element differs for inputs that are moved; not finite for one that is
-    not judged.
+    """Return how much each element differs for inputs that are moved; infinity for one that is not
+    judged.
     """
     change = np.zeros(expected.shape)
     for each in moved:
         other, _ = errors_and_allowed(each.reshape(expected.shape), expected, 0, 0)
-        change = np.maximum(change, other)
+        change = np.maximum(change, np.where(np.isnan(other), np.inf, other))
     if is_finite and expected.dtype.kind not in "biu":
         change = np.where(np.isfinite(expected), change, np.inf)
     return change

@@ -145,7 +145,7 @@ class Invented(NamedTuple):
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             number = int(self.numbers.get(name, _INTEGER))
-            return max(min(number, int(limits.max)), int(limits.min))
+            return max(min(number, limits.max), limits.min)
         return dtype.kind == "b" or self.numbers.get(name, _FLOAT)
 
 
@@ -194,10 +194,8 @@ def _some_large(integers: Sequence[str], large: Sequence[int]) -> Chosen:
     attempts = [(number, 4) for number in range(len(large), 0, -1)]
     attempts.append((1, 1))
     for number, step in attempts:
-        values = [*large[:number]]
-        for each in range(2 * step, (len(integers) + 5) * step, step):
-            if each not in values:
-                values.append(each)
+        small = range(2 * step, (len(integers) + 5) * step, step)
+        values = dict.fromkeys([*large[:number], *small])
         numbers: Chosen = dict(zip(integers, values, strict=False))
         if prod(numbers.values()) <= _MOST_PRODUCT:
             break
@@ -293,7 +291,7 @@ class RandomImage(NamedTuple):
     shape: Shape
     format: str
     layers: int
-    word: str = "random"
+    word: str
     #: Another number than 0 moves the texels, as `moved` does.
     seed: int = 0
 
@@ -308,7 +306,7 @@ def declared_params(interfaces: Interfaces) -> dict[str, Param]:
         declared: Any = None
         if each.kind == "buffer" and each.type:
             declared = parse_dtype(each.type)[:2]
-        elif each.kind != "buffer" and each.format:
+        elif each.format:
             declared = each.kind
         if declared is not None:
             params.append(each)
@@ -383,7 +381,7 @@ def _default_array(param: Param, dtype: NumPyType, invented: Invented) -> NumPyA
     # The same numbers for elements of one lane and of several: candidates of one function may
     # differ in that.
     lanes = prod(dtype.shape)
-    size = max(dtype.itemsize, 1)
+    size = dtype.itemsize
     wanted = min(invented.length // lanes, _MOST_BYTES // size)
     declared = -(-param.size // size)
     elements = max(wanted, declared, 1)
@@ -550,7 +548,7 @@ def _program_arguments(
     declared = function.program.declared
     names = function.program.length_names
     _check_names(function, given, params, names)
-    lengths = {name: sizes[name] for name in names if name in sizes}
+    stated = {name: sizes[name] for name in names if name in sizes}
     values = {}
     # The text of an array without its shape; "" for an argument that is not given.
     made = {}
@@ -558,7 +556,7 @@ def _program_arguments(
         if name in names:
             if isinstance(value, str):
                 value = read_count(value, sizes, name)
-            lengths[name] = int(value)
+            stated[name] = int(value)
         elif text := _without_shape(value, declared.get(name)):
             made[name] = text
         elif isinstance(value, str):
@@ -566,8 +564,7 @@ def _program_arguments(
         else:
             values[name] = value
 
-    stated = dict(lengths)
-    constraints = known_lengths(function, values, lengths)
+    lengths, constraints = known_lengths(function, values, stated)
     _check_lengths(function, stated, constraints)
     if invented is not None:
         for name in function.names:
@@ -646,15 +643,15 @@ def _declared_array(
     invented: Invented,
 ) -> Any:
     shape, nbytes = measure(array, dict(lengths), function.error)
-    if not text and nbytes > _MOST_BYTES:
-        raise NotFromInterfaceError(
-            f"{array.name}: the shape {shape} has {nbytes} bytes, more than {_MOST_BYTES}"
-        )
     if text:
         sizes = shape
         if array.texel is not None and array.texel.channels > 1:
             sizes = (*shape, array.texel.channels)
         return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", UNTYPED, {})
+    if nbytes > _MOST_BYTES:
+        raise NotFromInterfaceError(
+            f"{array.name}: the shape {shape} has {nbytes} bytes, more than {_MOST_BYTES}"
+        )
     if array.format:
         return RandomImage(shape[::-1], array.format, 0, invented.word)
     dtype = numpy_dtype(array.type)
@@ -670,7 +667,7 @@ def moved_arguments(function: Function, arguments: Arguments, seed: int) -> Argu
             value = value._replace(seed=seed)
         elif isinstance(value, np.ndarray):
             value = moved(value, seed)
-        elif isinstance(value, float) and params[name].dtype is not None:
+        elif isinstance(value, float):
             value = moved(np.array(value, params[name].dtype), seed).item()
         result[name] = value
     return result
@@ -728,8 +725,7 @@ def on_device(function: Function, arguments: Arguments) -> Arguments:
 
     program = program_of(function)
     if program is not None and program.states and "state" not in result:
-        known: dict[str, int] = {}
-        known_lengths(program, result, known)
+        known, _ = known_lengths(program, result, {})
         lengths = {name: known[name] for name in program.open_lengths if name in known}
         result["state"] = program.state(**lengths)
     return result
@@ -766,8 +762,7 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
         )
     else:
         texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype), value.word)
-        texels = moved(texels, value.seed)
-    image.copy_from(texels)
+    image.copy_from(moved(texels, value.seed))
     return image
 
 

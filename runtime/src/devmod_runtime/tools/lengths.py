@@ -4,6 +4,8 @@ or small ones that it accepts.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from devmod_readers.programs import (
     COMPARISONS,
     Array,
@@ -33,12 +35,13 @@ _LENGTHS = tuple(
 
 
 def known_lengths(
-    function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]
-) -> list[Constraint]:
-    """Add the lengths of given arrays and of constants, and the given integers in expressions.
-    Return what the other lengths must meet.
+    function: ProgramFunction, values: Mapping[str, Any], stated: Mapping[str, int]
+) -> tuple[dict[str, int], list[Constraint]]:
+    """Return the stated lengths, those of given arrays and of constants, and the given integers in
+    expressions; and what the other lengths must meet.
     """
     program = function.program
+    lengths = dict(stated)
     values = {**function.constants, **values}
     for each in program.scalars:
         number: Any = values.get(each.name, each.default)
@@ -49,7 +52,8 @@ def known_lengths(
         value = values.get(array.name)
         if value is not None:
             shapes.append((array, array.shape, _lengths_of(array, value)))
-    return [("==", expected, length) for _, _, expected, length in bind_lengths(shapes, lengths)]
+    found = bind_lengths(shapes, lengths)
+    return lengths, [("==", expected, length) for _, _, expected, length in found]
 
 
 def _lengths_of(array: Array, value: Any) -> Sequence[int]:
@@ -97,7 +101,8 @@ def choose_lengths(
     for number in _LENGTHS:
         values = {name: int(wanted.get(name, number)) for name in names} | lengths
         for name, expression in equations:
-            values[name] = _value(expression, values) or values[name]
+            with suppress(ExpressionError):
+                values[name] = _value(expression, values) or values[name]
         if all(_holds(each, values) for each in open_):
             return values
     return None
@@ -113,12 +118,11 @@ def _positive_lengths(program: Program) -> Iterator[Constraint]:
 
 def _holds(constraint: Constraint, values: Mapping[str, int]) -> bool:
     operator, *sides = constraint
-    one, two = (_value(each, values) for each in sides)
-    return one is not None and two is not None and COMPARISONS[operator](one, two)
-
-
-def _value(expression: Any, values: Mapping[str, int]) -> int | None:
     try:
-        return evaluate(expression, dict(values))  # it adds the values of expressions
+        return COMPARISONS[operator](*(_value(each, values) for each in sides))
     except ExpressionError:
-        return None
+        return False
+
+
+def _value(expression: Any, values: Mapping[str, int]) -> int:
+    return evaluate(expression, dict(values))  # it adds the values of expressions

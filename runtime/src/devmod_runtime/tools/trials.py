@@ -573,8 +573,7 @@ def _launched(request: Fields, about: Fields) -> Fields:
     made = {name: value for name, value in host.items() if name not in given}
     about["numbers"] = inputs["numbers"]
     if program is not None:
-        about["numbers"] = {}
-        known_lengths(program, host, about["numbers"])
+        about["numbers"], _ = known_lengths(program, host, {})
     about["is_invented"] = any(not isinstance(value, float) for value in made.values())
     about["is_invented"] |= bool(launch) and not request["shape"]
 
