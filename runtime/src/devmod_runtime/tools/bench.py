@@ -446,7 +446,10 @@ class Measure(NamedTuple):
                 _, call = call_once(function, call)
             if is_sized:
                 nbytes = _moved(function, call)
-            shape = self._launch(function, combination)
+            shape = {}
+            if has_grid(function):
+                dims = {"threads": self.threads, "grid": self.grid, "block": combination.block}
+                shape = read_launch(dims, combination.sizes, "")
             launch = call_with(function.bind, call, shape)
             times, clock = _times(launch, self.repeat, self.warmup)
         except FunctionNotFoundError:
@@ -464,12 +467,6 @@ class Measure(NamedTuple):
             place = device_label(device)
         row = combination.measurement(place, (low, median, high), rate, clock, problem)
         return row, refused
-
-    def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
-        if not has_grid(function):
-            return {}
-        given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
-        return read_launch(given, combination.sizes, "")
 
 
 def own_arguments(

@@ -187,7 +187,7 @@ def _check_names(names: Sequence[str], modules: Mapping[str, Module]) -> None:
     """Raise ArgumentError for the first name of a function that no module has."""
     known = dict.fromkeys(chain.from_iterable(modules.values()))
     for name in names:
-        if not any(name in each for each in modules.values()):
+        if name not in known:
             raise ArgumentError(
                 f"there is no file and no function {name!r}; the functions: {list_names(known)}",
                 argument=name,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from devmod._util.numpy import np
 from devmod.backend import escape, find_spec
 
 #: What `_dimensions_read` has returned.
@@ -32,10 +33,10 @@ def warn_of_dimensions(
         return
     if any(map(_has_length_of_one, values)):
         return
-    count = _count_of(threads)
+    count = np.size(threads)
     lengths: Any = ()
     if threads is None:
-        count = _count_of(grid)
+        count = np.size(grid)
         lengths = block
         if not isinstance(block, (tuple, list)):
             lengths = function.block or ()
@@ -48,12 +49,6 @@ def warn_of_dimensions(
     if count < read:
         text = f"{function.label} reads its place in {read} dimensions, and the launch has {count}; give all, such as threads=(100, 1)"
         warnings.warn(escape(text), stacklevel=4)
-
-
-def _count_of(dims: Any) -> int:
-    if isinstance(dims, (tuple, list)):
-        return len(dims)
-    return 1
 
 
 def _has_length_of_one(value: Any) -> bool:

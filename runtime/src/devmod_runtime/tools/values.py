@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from io import BytesIO
-from math import prod
 from pathlib import Path
-from zipfile import BadZipFile
-from zlib import error as ZlibError
 
 from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod.errors import (
     ArgumentError,
+    DevmodError,
     FormatError,
     did_you_mean,
     list_names,
@@ -53,16 +51,6 @@ PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 UNTYPED = Param("", "buffer")
 _PER_THREAD = "/thread"
 _FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict"
-#: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    MemoryError,
-    NotImplementedError,
-    BadZipFile,
-    ZlibError,
-)
 
 
 # -- Text.
@@ -91,14 +79,14 @@ def read_count(text: str, sizes: Numbers, argument: str) -> int:
     """Return the number of a text: a number such as ``1024`` or ``1e6``, a size such as ``N``, or a
     product such as ``N*4``.
     """
-    factors = []
+    count = 1
     for part in text.split("*"):
         part = part.strip()
         number = _NUMBER.fullmatch(part)
         if part in sizes:
-            factors.append(sizes[part])
+            count *= sizes[part]
         elif number:
-            factors.append(int(number[1]) * 10 ** int(number[2] or 0))
+            count *= int(number[1]) * 10 ** int(number[2] or 0)
         else:
             what = "positive whole numbers of up to 18 digits, such as 1024 or 1e6"
             if sizes:
@@ -107,7 +95,7 @@ def read_count(text: str, sizes: Numbers, argument: str) -> int:
                 f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}",
                 argument=argument,
             )
-    return prod(factors)
+    return count
 
 
 def read_counts(text: str, sizes: Numbers, argument: str) -> tuple[int, ...]:
@@ -236,10 +224,15 @@ def read_array(name: str, path: str, param: Param) -> NumPyArray:
     """
     file, key = _file_and_key(path)
     suffix = _suffix(file)
-    if suffix in (".npy", ".npz"):
-        return _from_numpy(name, file, key)
-    if suffix in PICTURES:
-        return _picture(name, path, param)
+    try:
+        if suffix in (".npy", ".npz"):
+            return _from_numpy(name, file, key)
+        if suffix in PICTURES:
+            return _picture(name, path, param)
+    except DevmodError:
+        raise
+    except Exception as error:  # noqa: BLE001 - NumPy and Pillow have a reader for each format, which may raise anything for a damaged file
+        raise _unreadable(name, file, error) from None
     raise ArgumentError(
         f"{name}={path}: expected a file .npy, .npz:KEY or a picture ({', '.join(PICTURES)})",
         argument=name,
@@ -259,18 +252,15 @@ def _suffix(path: str) -> str:
 
 
 def _from_numpy(name: str, path: str, key: str) -> NumPyArray:
-    try:
-        with open(path, "rb") as file:  # NumPy leaves a damaged file open
-            arrays = np.load(file, allow_pickle=False)
-            if isinstance(arrays, np.ndarray):
-                return arrays
-            if not key and len(arrays.files) == 1:
-                key = arrays.files[0]
-            if key in arrays.files:
-                return arrays[key]  # type: ignore[no-any-return]
-            problem = _missing_key(arrays.files, key)
-    except _UNREADABLE as error:
-        raise _unreadable(name, path, error) from None
+    with open(path, "rb") as file:  # NumPy leaves a damaged file open
+        arrays = np.load(file, allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
+            return arrays
+        if not key and len(arrays.files) == 1:
+            key = arrays.files[0]
+        if key in arrays.files:
+            return arrays[key]  # type: ignore[no-any-return]
+        problem = _missing_key(arrays.files, key)
     raise ArgumentError(f"{name}: {path} {problem}", argument=name)
 
 
@@ -311,14 +301,10 @@ def _picture(name: str, path: str, param: Param) -> NumPyArray:
     if param.kind == "image":
         modes.remove("RGB")  # no device has images of three channels
 
-    pillow = _pillow(name, path)
-    try:
-        with pillow.open(path) as picture:
-            if is_packed or picture.mode not in modes:
-                picture = picture.convert("RGBA")
-            pixels = np.array(picture)
-    except Exception as error:  # noqa: BLE001 - Pillow has a reader for each format, which may raise anything for a damaged file
-        raise _unreadable(name, path, error) from None
+    with _pillow(name, path).open(path) as picture:
+        if is_packed or picture.mode not in modes:
+            picture = picture.convert("RGBA")
+        pixels = np.array(picture)
 
     if dtype.base == np.uint32 and not dtype.shape:
         return pixels.view(np.uint32)[..., 0]

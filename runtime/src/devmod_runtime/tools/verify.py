@@ -386,12 +386,12 @@ def _candidates(name: str, module: Module, sound: Sequence[Module]) -> list[Modu
 
 def _payload(module: Module) -> Payload:
     label = describe_candidate(module)
-    digest = isinstance(module, StoredModule) and module.has_digest
     damage = problem = ""
-    is_checked = False
+    digest = is_checked = False
     try:
         try:
             if isinstance(module, StoredModule):
+                digest = module.has_digest
                 module.verify()
         except DevmodError as error:
             damage = str(error)
