@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     #: The arguments of a call by name, or all of them by number from "1", in their order.
     Arguments = dict[str, Any]
     Interfaces = Iterable[Interface]
+    #: NumPy's kinds of numbers by their names.
+    Kinds = dict[str, str]
     #: The numbers that devmod chooses for scalars, for members and for lanes, by name.
     Chosen = dict[str, float]
     #: Values of arguments by name; a str is a text for `read_value`.
@@ -149,13 +151,13 @@ class Invented(NamedTuple):
         return dtype.kind == "b" or self.numbers.get(name, _FLOAT)
 
 
-def equal_numbers(interfaces: Interfaces) -> Invented:
+def equal_numbers(kinds: Kinds) -> Invented:
     """Return inputs in which all integers are equal."""
-    integers = _names_of_integers(interfaces)
+    integers = _names_of_integers(kinds)
     return Invented(dict.fromkeys(integers, _INTEGER), _length([_INTEGER] * len(integers)))
 
 
-def distinct_numbers(interfaces: Interfaces, blocks: Collection[int]) -> Invented:
+def distinct_numbers(kinds: Kinds, blocks: Collection[int]) -> Invented:
     """Return inputs in which the numbers differ, and one integer or more is greater than a block
     and no multiple of it.
 
@@ -164,8 +166,8 @@ def distinct_numbers(interfaces: Interfaces, blocks: Collection[int]) -> Invente
 
     Parameters
     ----------
-    interfaces
-        The interfaces of all candidates, which have one number for one name.
+    kinds
+        The `kinds_of_numbers` of all candidates, which have one number for one name.
     blocks
         The numbers of threads of their blocks in any dimension.
     """
@@ -179,10 +181,10 @@ def distinct_numbers(interfaces: Interfaces, blocks: Collection[int]) -> Invente
         if all(each % length for length in lengths):
             large.append(each)
 
-    integers = _names_of_integers(interfaces)
+    integers = _names_of_integers(kinds)
     numbers = _some_large(integers, large[:3] or [2 * block - 1])
     length = _length(numbers.values())
-    floats = [name for name in _kinds_of_numbers(interfaces) if name not in integers]
+    floats = [name for name in kinds if name not in integers]
     for place, name in enumerate(floats):
         numbers[name] = (place % 6 + 2) / 8
     return Invented(numbers, length)
@@ -203,7 +205,7 @@ def _some_large(integers: Sequence[str], large: Sequence[int]) -> Chosen:
 
 
 def numbers_of_many_blocks(
-    interfaces: Interfaces, threads: Sequence[int], blocks: Sequence[int], turn: int
+    distinct: Invented, kinds: Kinds, threads: Sequence[int], blocks: Sequence[int], turn: int
 ) -> Invented:
     """Return inputs in which as many integers as there are axes are less than the threads of a
     launch by a part of a block, and the others are small. They are multiples of 4 as those of
@@ -211,15 +213,14 @@ def numbers_of_many_blocks(
 
     Parameters
     ----------
-    interfaces
-        The interfaces of all candidates.
+    distinct, kinds
+        The `distinct_numbers`, and what they were made of.
     threads, blocks
         The threads of the launch, and of a block, in each dimension.
     turn
         Which integer is the first large one.
     """
-    distinct = distinct_numbers(interfaces, blocks)
-    integers = _names_of_integers(interfaces)
+    integers = _names_of_integers(kinds)
     start = turn % max(len(integers), 1)
     integers = integers[start:] + integers[:start]
     large = []
@@ -235,10 +236,10 @@ def numbers_of_many_blocks(
     return Invented({**distinct.numbers, **numbers}, _length(needed))
 
 
-def negative_numbers(interfaces: Interfaces) -> Chosen:
+def negative_numbers(kinds: Kinds) -> Chosen:
     """Return a negative number for each scalar whose name does not suggest a size."""
     numbers: Chosen = {}
-    for place, (name, kind) in enumerate(_kinds_of_numbers(interfaces).items()):
+    for place, (name, kind) in enumerate(kinds.items()):
         if kind == "u" or is_size(name.partition("[")[0], is_scalar=True):
             continue
         numbers[name] = -(place % 6 + 2)
@@ -252,13 +253,13 @@ def _length(numbers: Iterable[float]) -> int:
     return max(_LENGTH, min(4 * int(prod(numbers)), _MOST_ELEMENTS))
 
 
-def _names_of_integers(interfaces: Interfaces) -> list[str]:
-    return [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+def _names_of_integers(kinds: Kinds) -> list[str]:
+    return [name for name, kind in kinds.items() if kind in "iu"]
 
 
-def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
-    """Return NumPy's kind of each number that the scalars of functions have, by name."""
-    kinds: dict[str, str] = {}
+def kinds_of_numbers(interfaces: Interfaces) -> Kinds:
+    """Return the kind of each number that the scalars of functions have, by name."""
+    kinds: Kinds = {}
     for interface in interfaces:
         # The names that stand alone in the shapes of a program.
         if "kernels" in interface.extra:
@@ -267,7 +268,8 @@ def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
             kinds |= dict.fromkeys(names, "u")
 
     def note(name: str, dtype: NumPyType) -> float:
-        if name not in kinds or dtype.kind == "u":  # all candidates get one number
+        # All candidates get one number.
+        if dtype.kind != "b" and (name not in kinds or dtype.kind == "u"):
             kinds[name] = dtype.kind
         return 0
 
@@ -276,7 +278,7 @@ def _kinds_of_numbers(interfaces: Interfaces) -> dict[str, str]:
             with suppress(FormatError, NotFromInterfaceError):
                 if param.dtype is not None:
                     _small(param.name, param.dtype, note)
-    return {name: kind for name, kind in kinds.items() if kind != "b"}
+    return kinds
 
 
 def params_of(interfaces: Interfaces) -> Iterator[Param]:
@@ -424,14 +426,13 @@ def parameters(function: Function) -> dict[str, Param]:
 
 def has_argument(function: Function, name: str) -> bool:
     """Return whether an argument of a function, or a length of a program, has the name."""
-    program = program_of(function)
-    others: Collection[str]
-    if program is not None:
-        others = program.program.length_names
-    else:
-        others = function._order.records
     params = parameters(function)
-    return name in others or _keyword(name, params) in params
+    if _keyword(name, params) in params:
+        return True
+    program = program_of(function)
+    if program is not None:
+        return name in program.program.length_names
+    return name in function._order.records
 
 
 def arguments_of(
@@ -565,7 +566,9 @@ def _program_arguments(
             values[name] = value
 
     lengths, constraints = known_lengths(function, values, stated)
-    _check_lengths(function, stated, constraints)
+    for _, name, length in constraints:
+        if stated.get(name, length) != length:
+            raise function.error(f"{name}={stated[name]}, and an array has {length} there", name)
     if invented is not None:
         for name in function.names:
             if name not in given and name not in function.defaults:
@@ -574,14 +577,6 @@ def _program_arguments(
         lengths = _lengths_for_made(function, lengths, constraints, invented)
         values |= _made_values(function, params, made, lengths, invented or Invented())
     return {name: values[name] for name in params if name in values}
-
-
-def _check_lengths(
-    function: ProgramFunction, stated: Numbers, constraints: Iterable[Constraint]
-) -> None:
-    for _, name, length in constraints:
-        if stated.get(name, length) != length:
-            raise function.error(f"{name}={stated[name]}, and an array has {length} there", name)
 
 
 def _made_values(

@@ -51,6 +51,7 @@ from devmod_runtime.tools.inputs import (
     equal_numbers,
     has_argument,
     has_grid,
+    kinds_of_numbers,
     moved_arguments,
     negative_numbers,
     numbers_of_many_blocks,
@@ -420,15 +421,16 @@ def _launches(
     largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)]
     largest = largest or [*_OPEN_BLOCK]
     few, many = _few_and_many(largest)
-    distinct = distinct_numbers(interfaces, {*largest, *chain(*blocks)})
-    negative = negative_numbers(interfaces)
+    kinds = kinds_of_numbers(interfaces)
+    distinct = distinct_numbers(kinds, {*largest, *chain(*blocks)})
+    negative = negative_numbers(kinds)
     plans = [
-        ("random", equal_numbers(interfaces), few),
+        ("random", equal_numbers(kinds), few),
         ("random", distinct, few),
-        ("signed", numbers_of_many_blocks(interfaces, many, largest, 0), many),
+        ("signed", numbers_of_many_blocks(distinct, kinds, many, largest, 0), many),
         # Sums of negative numbers alone are large, so that one of many has large errors.
         ("negative", distinct._replace(numbers={**distinct.numbers, **negative}), few),
-        ("wide", numbers_of_many_blocks(interfaces, many, largest, 1), many),
+        ("wide", numbers_of_many_blocks(distinct, kinds, many, largest, 1), many),
     ]
     open_params = [each for each in params_of(interfaces) if each.name not in given]
     if not open_params:
