@@ -4,6 +4,7 @@ arguments by it.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Any
@@ -307,6 +308,7 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     FormatError
         A scalar is outside its block, or its block does not exist.
     """
+    #: The size of each block, and the offset and the number of each of its scalars.
     layouts: list[tuple[int, list[tuple[int, int]]]] = [
         (block.size, []) for block in interface.blocks
     ]
@@ -320,23 +322,22 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
             raise FormatError(
                 f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(layouts)}"
             )
-        if offset >= layouts[block][0]:
+        size, scalars = layouts[block]
+        if offset >= size:
             raise FormatError(
-                f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes"
+                f"argument {number + 1} is at byte {offset} of a block of {size} bytes"
             )
-        layouts[block][1].append((number, offset))
-    # The padding of a three-vector may have the next scalar, whatever the arguments' order.
-    for _, scalars in layouts:
-        scalars.sort(key=lambda place: place[1])
+        # In this order: the padding of a three-vector may have the next scalar.
+        insort(scalars, (offset, number))
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = []
         for size, places in layouts:
-            if places and isinstance(values[places[0][0]], BlockBytes):
-                blocks.append(bytes(values[places[0][0]]))
+            if places and isinstance(values[places[0][1]], BlockBytes):
+                blocks.append(bytes(values[places[0][1]]))
                 continue
             data = bytearray(size)
-            for number, offset in places:
+            for offset, number in places:
                 value = values[number]
                 # The padding of a value (a three-vector's fourth lane) may reach beyond the block's
                 # end; it is dropped.

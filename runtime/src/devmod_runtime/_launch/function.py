@@ -354,20 +354,16 @@ class Function(ProcessLocal):
         alone it returns when the launch is queued.
         """
         if keywords or len(args) != self._count:
-            given = None
             try:
                 count, get, rearrange = self._plans[*keywords,]
-                if count == len(args):
-                    given = args + get(keywords)
-                    if rearrange is not None:
-                        given = rearrange(given)
-            # The first call of this form, a wrong name, or a record that has no value for one of
-            # its keys.
-            except KeyError:
-                given = None
-            if given is None:
-                given = self._order.arrange(args, keywords)
-            args = given
+            except KeyError:  # the first call of this form, or a wrong name
+                count = -1
+            if count != len(args):
+                args = self._order.arrange(args, keywords)
+            else:
+                args += get(keywords)
+                if rearrange is not None:
+                    args = rearrange(args)
         plain = self._plain_call
         if self._callers and (plain is None or (self._count >= 0 and type(self) is self._class)):
             plain = self._take_plain_calls()
@@ -868,9 +864,7 @@ def _refuse_in_child() -> None:
     parent process.
     """
     for each in [reference() for reference in [*_references]]:
-        function = each
-        if isinstance(each, Launch):
-            function = each.function
+        function = getattr(each, "function", each)  # that of a prepared launch
         if function is None or not _fork.is_inherited(function.kind):
             continue
         if isinstance(each, Launch):
