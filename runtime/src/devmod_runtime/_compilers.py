@@ -113,11 +113,12 @@ def _check_payload(spec: TargetSpec, result: object) -> tuple[str, bytes]:
         and isinstance(result[0], str)
         and isinstance(result[1], bytes)
     ):
-        if spec.canonical_format(result[0]) not in spec.formats:
+        fmt = spec.canonical_format(result[0])
+        if fmt not in spec.formats:
             raise FormatError(
                 f"the compiler set for {spec.kind} returned the format {result[0]!r}; its formats: {', '.join(spec.formats)}"
             )
-        return spec.canonical_format(result[0]), result[1]
+        return fmt, result[1]
     if not isinstance(result, bytes):
         raise CompileError(
             f"the compiler set for {spec.kind} returned {type(result).__name__}; it must return bytes or (format, bytes)",

@@ -86,7 +86,7 @@ class KernelCall(CheckedCall):
         super().__init__(function, function._launcher, function._rules.device)
         self._has_candidates = function._rules.resolve is not None
         self.function = function
-        self._host_views: list[tuple[int, HostView, bool]] = []
+        self._host_views: list[tuple[Argument, HostView]] = []
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         self._refuse_unsupported()
@@ -160,7 +160,7 @@ class KernelCall(CheckedCall):
         if self.shape is None:
             return None
         if self.transfers:
-            result = self._launch_with_host_arrays(self.stream)
+            result = self._launch_with_host_arrays()
         else:
             result = self.enqueue(self.values)
         if self._must_wait:
@@ -171,7 +171,8 @@ class KernelCall(CheckedCall):
         """Return a prepared launch with what is done before and after it."""
         return launch
 
-    def _launch_with_host_arrays(self, stream: Stream) -> Any:
+    def _launch_with_host_arrays(self) -> Any:
+        stream = self.stream
         device = stream.device
         memories = {}
         copies = []
@@ -186,7 +187,8 @@ class KernelCall(CheckedCall):
                         copies.append((back, memory))
                 memories[transfer] = memory
             values = list(self.values)
-            for number, view, _ in self._host_views:
+            for argument, view in self._host_views:
+                number = argument.number
                 transfer = self._transfer_of[number]
                 fields = values[number]
                 memory = memories[transfer]
@@ -248,7 +250,7 @@ class KernelCall(CheckedCall):
         taken = self._take(argument, value, bound)
         memory = None
         if type(taken) is HostView:
-            self._host_views.append((argument.number, taken, argument.written))
+            self._host_views.append((argument, taken))
         elif argument.kind not in IMAGES:
             memory = self._memory(argument, value, taken)
         else:
@@ -283,20 +285,19 @@ class KernelCall(CheckedCall):
             Two arguments overlap in part and the kernel writes to one, so no order of copying back
             is correct.
         """
-        arguments = self.function._signature.arguments
         transfers: dict[int, Transfer] = {}
-        for position, (number, view, written) in enumerate(self._host_views):
+        for position, (argument, view) in enumerate(self._host_views):
             transfer = Transfer(view)
-            for other_number, other, other_written in self._host_views[:position]:
-                if _same(view, other):
-                    transfer = transfers[other_number]
-                elif (written or other_written) and overlap(view, other):
-                    raise self._overlap(arguments[other_number], arguments[number])
+            for other, other_view in self._host_views[:position]:
+                if _same(view, other_view):
+                    transfer = transfers[other.number]
+                elif (argument.written or other.written) and overlap(view, other_view):
+                    raise self._overlap(other, argument)
             if view.nbytes > transfer.source.nbytes:
                 transfer.source = view
-            if written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
+            if argument.written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
                 transfer.back = view
-            transfers[number] = transfer
+            transfers[argument.number] = transfer
         return transfers
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:

@@ -433,10 +433,10 @@ class GuardedCall(KernelCall):
             each: _guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read)
             for each in transfers
         }
-        arguments = self.function._signature.arguments
-        for number, view, _ in self._host_views:
+        for argument, view in self._host_views:
+            number = argument.number
             typed = arrays[self._transfer_of[number]].viewed(view.shape, view.dtype)
-            memory = self._memory(arguments[number], view.array, typed)
+            memory = self._memory(argument, view.array, typed)
             fields = self.values[number]
             if fields is None:
                 self.values[number] = memory
