@@ -448,6 +448,7 @@ class StructError(ConversionError):
     """
 
     def __init__(self, name: str, path: str, text: str) -> None:
+        path = path.removeprefix(".")  # of an argument without a name
         message = text
         if path != name:
             message = f"member {quote_name(path)}: {text}"
@@ -551,7 +552,8 @@ class _Struct:
 
     def __init__(self, members: Sequence[Member], nbytes: int) -> None:
         self._nbytes = nbytes
-        self._members = [(member.name, member.offset, _element(member)) for member in members]
+        #: With a member's end of its path.
+        self._members = [(f".{member.name}", member.offset, _element(member)) for member in members]
         self._names = [member.name for member in members]
         self._declared = members
         #: The dtype of the declared layout with the bits of its members, after the first record.
@@ -591,8 +593,8 @@ class _Struct:
                     f"{list_names(self._names)}, or bytes"
                 ) from None
             return
-        for (name, offset, writer), item in zip(self._members, values, strict=True):
-            writer.write(item, _join(path, name), data, at + offset)
+        for (end, offset, writer), item in zip(self._members, values, strict=True):
+            writer.write(item, path + end, data, at + offset)
 
     def _by_name(self, value: Any, names: Any, data: _Content) -> list[Any]:
         if "" in self._names:
@@ -605,11 +607,11 @@ class _Struct:
                 hint = ""
                 if isinstance(name, str):
                     hint = did_you_mean(name, self._names)
-                data.path = _join(data.path, str(name))
+                data.path += f".{name}"
                 raise ConversionError(f"unknown; expected {list_names(self._names)}{hint}")
         for name in self._names:
             if name not in names:
-                data.path = _join(data.path, name)
+                data.path += f".{name}"
                 raise ConversionError(f"missing; expected {list_names(self._names)}")
         return [value[name] for name in self._names]
 
