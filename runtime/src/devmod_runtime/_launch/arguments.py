@@ -36,6 +36,8 @@ class Argument:
     ----------
     number, name
         The position from 0, and the name; "" if it is unknown.
+    param
+        The parameter of the interface; without one, what follows from the type.
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
@@ -59,8 +61,6 @@ class Argument:
         values (`devmod_runtime._launch.scalars`).
     layout
         For a buffer of structs with known members: their layout; else None.
-    image
-        The parameter of an image; None for other arguments.
     is_address
         Whether the value is the address of a device array: a scalar of the type "handle".
     packed
@@ -79,6 +79,7 @@ class Argument:
     ) -> None:
         kind = param.kind
         self.number = number
+        self.param = param
         self.name = param.name
         self.kind = kind
         self.type = intern(type)
@@ -92,8 +93,6 @@ class Argument:
         self.label = f"argument {number + 1}"
         if param.name:
             self.label += f" {param.name!r}"
-        #: The cast by which the kernel removes the const of a parameter that it declares so.
-        self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
         self.plain_packer = None
         if kind == "scalar" and not param.align:
@@ -112,12 +111,10 @@ class Argument:
 
         #: The class of what a call gives, or of what the object of another library becomes.
         self.object_type: Any = DeviceArray
-        self.image = None
         if kind == "image":
             from devmod_runtime._device.image import Image
 
             self.object_type = Image
-            self.image = param
         elif kind == "sampler":
             from devmod_runtime._device.image import Sampler
 
@@ -155,10 +152,10 @@ class Argument:
             return "memory that a block shares: pass devmod.Local(nbytes)"
         if self.kind == "sampler":
             return "a sampler, such as device.sampler()"
-        if self.image is not None:
+        if self.kind == "image":
             form = ""
-            if self.image.format:
-                form = f" of {escape_line(self.image.format)}"
+            if self.param.format:
+                form = f" of {escape_line(self.param.format)}"
             return (
                 f"an image{form}, such as device.image_from_numpy(array), whose format you choose"
             )
@@ -202,8 +199,6 @@ class Signature:
         The launch tags of those values.
     interface : Interface or None
         The function's interface.
-    params : sequence of Param
-        Its parameters; without an interface those that follow from the types of the arguments.
     """
 
     def __init__(
@@ -213,15 +208,15 @@ class Signature:
         self.kind = launcher.kind
         self.name = name
         interface = interface or launcher.interface or info.interface
-        self.params: Sequence[Param]
+        params: Sequence[Param]
         if interface is None:
-            self.params = [_untyped(each) for each in info.arg_types]
+            params = [_untyped(each) for each in info.arg_types]
         else:
-            self.params = interface.params
+            params = interface.params
         access = write_access(info)
         arguments = []
         buffers = place = 0
-        for number, param in enumerate(self.params):
+        for number, param in enumerate(params):
             is_value = param.kind in ("scalar", "uniform")
             type_ = param.type
             if is_value and not type_:

@@ -254,7 +254,7 @@ class KernelCall(CheckedCall):
         elif argument.kind not in IMAGES:
             memory = self._memory(argument, value, taken)
         else:
-            if argument.image is not None and (problem := taken.mismatch(argument.image)):
+            if argument.kind == "image" and (problem := taken.mismatch(argument.param)):
                 raise ConversionError(problem)
             self._images[argument.number] = taken
             return taken

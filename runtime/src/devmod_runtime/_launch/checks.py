@@ -114,8 +114,9 @@ class CheckedCall:
             )
         if argument.written and (problem := view.write_problem):
             cast = ""
-            if argument.const_cast:
-                cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const"
+            found = argument.param.extra.get("const_cast")
+            if found:
+                cast = f", since the cast {quote_name(str(found))} removes its const"
             raise ConversionError(
                 f"{problem}, and the {self._taker} may write to it{cast}; pass a copy, or device.from_numpy(array)"
             )

@@ -127,10 +127,9 @@ def _parameter_lines(function: Function) -> list[str]:
 def type_of(function: Function, argument: Argument | MemberArgument) -> str:
     if isinstance(argument, MemberArgument):
         return argument.description
-    interface = function._signature.interface
-    if interface is None:
+    if function._signature.interface is None:
         return function.info.arg_types[argument.number]
-    return type_text(interface.params[argument.number].replace(default=None))
+    return type_text(argument.param.replace(default=None))
 
 
 def _signature(function: Function) -> PythonSignature:
@@ -509,9 +508,7 @@ class Function(ProcessLocal):
         LaunchError
             The payload's format does not support constants.
         """
-        own_interface = self._signature.interface
-        if own_interface is not None:
-            self._refuse_parameters(own_interface, constants)
+        self._refuse_parameters(constants)
         launcher = self._launcher.specialize(constants)
         interface = launcher.interface or self.info.interface
         if interface is not None and interface.open_block:
@@ -520,7 +517,8 @@ class Function(ProcessLocal):
             pipeline: set[str] = set()
             for each in constants_of(interface):
                 pipeline |= {str(each.name), str(each.id)}
-            was_open = own_interface is not None and own_interface.open_block
+            own = self._signature.interface
+            was_open = own is not None and own.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
         rules = self._specialized_rules(constants)
         return self._class(self.name, self.info, launcher, interface=interface, **rules)
@@ -533,9 +531,9 @@ class Function(ProcessLocal):
             rules["resolve"] = lambda device: resolve(device).specialize(**constants)
         return rules
 
-    def _refuse_parameters(self, interface: Interface, constants: Mapping[str, object]) -> None:
+    def _refuse_parameters(self, constants: Mapping[str, object]) -> None:
         """Raise ArgumentError if one of the constants is an argument of a call."""
-        arguments = {param.name for param in interface.params if param.name}
+        arguments = {each.name for each in self._signature.arguments if each.name}
         for name in constants.keys() & arguments:
             known = self._launcher.constants
             if name not in known:

@@ -113,7 +113,8 @@ class ArgumentOrder:
     def _flatten(self) -> None:
         """Replace each struct of `flattened` by its members."""
         arguments: list[Argument | MemberArgument] = []
-        for argument, param in zip(self._signature.arguments, self._signature.params, strict=True):
+        for argument in self._signature.arguments:
+            param = argument.param
             members: Sequence[Member] = ()
             if param.name in self.flattened:
                 members = members_by_value(param)
@@ -146,7 +147,8 @@ class ArgumentOrder:
         found = self._block_records(interface)
         for number, (members, names) in enumerate(self._groups):
             if names:
-                found.append(RecordArgument(interface.params[number].name, members, number))
+                name = self._signature.arguments[number].name
+                found.append(RecordArgument(name, members, number))
 
         records: dict[str, RecordArgument] = {}
         for record in found:
@@ -160,22 +162,22 @@ class ArgumentOrder:
         """Return the blocks of scalars that have a name."""
         records: list[RecordArgument] = []
         for index, block in enumerate(interface.blocks):
-            params: list[tuple[int, Param]] = []
+            scalars = [
+                each for each in self._signature.arguments if _is_in_block(each.param, index)
+            ]
             numbers: list[int] = []
-            for number, param in enumerate(interface.params):
-                if _is_in_block(param, index):
-                    params.append((number, param))
-                    numbers += self._groups[number][0]
-            if block.name and params:
-                records.append(RecordArgument(block.name, numbers, -1, block.size, params))
+            for each in scalars:
+                numbers += self._groups[each.number][0]
+            if block.name and scalars:
+                records.append(RecordArgument(block.name, numbers, -1, block.size, scalars))
         return records
 
     def describe_record(self, record: RecordArgument) -> str:
         """Return the members of a record, as text: ``{n: int32, alpha: float32}``."""
         if record.argument >= 0:
-            return type_text(self._signature.params[record.argument])
+            return type_text(self._signature.arguments[record.argument].param)
         members = [
-            f"{param.name}: {type_text(param.replace(default=None))}" for _, param in record.params
+            f"{each.name}: {type_text(each.param.replace(default=None))}" for each in record.scalars
         ]
         return f"{{{', '.join(members)}}}"
 
@@ -400,10 +402,7 @@ class ArgumentOrder:
             raise FormatError(
                 f"{block} has {record.size} bytes; a record has at most {_MAX_RECORD}"
             )
-        members = [
-            _member(param, self._signature.arguments[number].type)
-            for number, param in record.params
-        ]
+        members = [*map(_member, record.scalars)]
         check_members(members, record.size, block)
         pack = struct_packer(keyword, members, record.size)
 
@@ -499,15 +498,15 @@ class RecordArgument(NamedTuple):
         The arguments of the call in whose place it is given.
     argument
         The kernel's argument that it is, for a flattened struct; -1 for a block.
-    size, params
-        A block's size in bytes, and its scalars, each with the number of the kernel's argument.
+    size, scalars
+        A block's size in bytes, and the kernel's arguments in it.
     """
 
     name: str
     numbers: Sequence[int]
     argument: int
     size: int = 0
-    params: Sequence[tuple[int, Param]] = ()
+    scalars: Sequence[Argument] = ()
 
 
 class MemberArgument:
@@ -563,18 +562,19 @@ def _is_in_block(param: Param, index: int) -> bool:
     return param.kind == "scalar" and isinstance(param.at, tuple) and param.at[0] == index
 
 
-def _member(param: Param, type_name: str) -> Member:
+def _member(argument: Argument) -> Member:
     """Return a scalar of a block as a member of the record. One of unknown type is bytes."""
+    param = argument.param
     assert isinstance(param.at, tuple)
     offset = param.at[1]
-    count = parse_dtype(type_name)[2]
+    count = parse_dtype(argument.type)[2]
     if is_value(param.members):
         return param.members[0].replace(name=param.name, offset=offset)
     if param.members:
         return Member(param.name, "", offset, param.members, count)
     if param.align:
         return Member(param.name, "uint8", offset, (), 0, (count,), (1,))
-    return Member(param.name, type_name, offset)
+    return Member(param.name, argument.type, offset)
 
 
 def is_record(value: object) -> bool:

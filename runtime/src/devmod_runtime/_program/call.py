@@ -185,7 +185,7 @@ class CheckedProgramCall(CheckedCall):
     def _take_image(self, argument: Any, declared: Any, image: Any) -> Shape:
         """Return the height and the width of an image of the device."""
         if (image.format, len(image.shape), image.layers) != (declared.format, 2, 0):
-            raise ConversionError(Image.mismatch(image, argument.image, self._taker))
+            raise ConversionError(Image.mismatch(image, argument.param, self._taker))
         if image.usage is not None:
             self._usages.append((declared.name, image.usage))
         return image.shape[::-1]  # type: ignore[no-any-return]

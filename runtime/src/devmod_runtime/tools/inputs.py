@@ -417,7 +417,7 @@ def parameters(function: Function) -> dict[str, Param]:
         declared = {each.name: each for each in program.interface.params}
         return {name: declared[name] for name in (*program.names, *program.outputs)}
 
-    params = function._signature.params
+    params = [each.param for each in function._signature.arguments]
     names = function._order.names
     if len(names) != len(params):  # without names, or with the members of structs
         names = tuple(each.name or str(number) for number, each in enumerate(params, 1))
