@@ -170,11 +170,11 @@ def test_damaged_shaders_raise_only_devmod_errors(
     """A shader with one changed word raises a DevmodError, or is read as another valid shader. The
     driver is not called.
     """
-    from devmod_vulkan import _module
+    from devmod_vulkan import _pipeline
 
     monkeypatch.setattr(
-        _module.VulkanModule,
-        "_build",
+        _pipeline,
+        "Pipeline",
         lambda *_: (_ for _ in ()).throw(devmod.CompileError("the driver's turn")),
     )
     whole = np.frombuffer(words(ADD), "uint32")

@@ -977,16 +977,16 @@ def test_a_shader_that_does_not_compile(device: Any) -> None:
 
 @pytest.mark.row("R31", "R33")
 def test_equal_texts_are_compiled_once(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_webgpu import _pipeline
+    from devmod_webgpu import _kernel
 
     seen: list[str] = []
-    real = _pipeline.compile_shader
+    real = _kernel.compile_shader
 
     def compile_shader(device: Any, text: str, entry: str) -> Any:
         seen.append(text)
         return real(device, text, entry)
 
-    monkeypatch.setattr(_pipeline, "compile_shader", compile_shader)
+    monkeypatch.setattr(_kernel, "compile_shader", compile_shader)
     text = ADD + "@compute @workgroup_size(1) fn one() { c[0] = 1; }"
     module = devmod.compile(text, "webgpu")
     c = np.zeros(4, "float32")

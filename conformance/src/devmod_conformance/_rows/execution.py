@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
 import devmod
-from devmod_conformance._case import Call, Conformance
+from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     UNKNOWN_NAME,
@@ -112,6 +114,52 @@ def several_functions(case: Conformance) -> None:
         module = devmod.create(case.kind, code, sample.fmt, {**sample.fmap, other: info})
         for name in (call.function, other):
             check_call(case, call, get_function(module, name), f"under the name {name!r}")
+
+
+@row("R33-freed")
+def freed(case: Conformance) -> None:
+    """A module is freed with its last reference, and with it what it has on a device: no object of
+    the backend waits for the garbage collector.
+    """
+    for sample, call in samples_with_calls(case):
+        _use(case, sample, call)  # what is made once for the process stays
+        with _garbage() as objects:
+            package = _use(case, sample, call)
+        waiting = set()
+        for each in objects:
+            if type(each).__module__.partition(".")[0] in (package, "devmod_runtime"):
+                waiting.add(type(each).__qualname__)
+        require(
+            not waiting,
+            f"after a call of {call.function!r} and the last reference to its module, objects refer to each other, and wait for the "
+            f"garbage collector: {', '.join(sorted(waiting))}. Let what a launcher refers to have no reference to the module",
+        )
+
+
+def _use(case: Conformance, sample: Sample, call: Call) -> str:
+    """Run a call of a new module. Return the package of the module's class."""
+    module = runtime_module(case, sample)
+    check_call(case, call, get_function(module, call.function), "of a module that is freed")
+    return type(module).__module__.partition(".")[0]
+
+
+@contextmanager
+def _garbage() -> Iterator[list[object]]:
+    """Provide a list that gets, at the end, the objects that only the collector would free."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    objects: list[object] = []
+    try:
+        yield objects
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        objects += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        if was_enabled:
+            gc.enable()
 
 
 @row("R33-devices")

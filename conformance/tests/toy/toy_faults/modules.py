@@ -451,3 +451,17 @@ def one_function(before, self, name, info):
     if name != info.name:
         raise devmod.FunctionNotFoundError(f"no {name}", kind="toy")
     return before(self, name, info)
+
+
+@replaces(
+    ToyModule,
+    "launcher",
+    "R33-freed",
+    reason="after a call of 'axpy' and the last reference to its module, objects refer to each other, and wait for the garbage collector: …, "
+    "ToyLauncher, ToyModule, …. Let what a launcher refers to have no reference to the module",
+)
+def late_free(before, self, name, info):
+    """A launcher refers to its module, which refers to the launcher."""
+    launcher = before(self, name, info)
+    launcher.module = self
+    return launcher

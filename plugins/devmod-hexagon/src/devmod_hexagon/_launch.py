@@ -6,8 +6,11 @@ tag after its arguments, a uint32, and runs all threads itself.
 
 from __future__ import annotations
 
-from devmod.backend import GRID_TAGS
+from weakref import WeakKeyDictionary
+
+from devmod.backend import GRID_TAGS, find_spec
 from devmod.errors import FormatError, LaunchError
+from devmod_hexagon import _binary
 from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
 from devmod_hexagon._device import HexagonDevice, devices
 from devmod_hexagon._runner import Memory, Runner, call_item
@@ -19,14 +22,55 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
+    from devmod.backend import Binary
     from devmod_hexagon._runner import LoadedBinary, RunnerThread
-
-    #: Returns the binary of the module in a runner of a device.
-    Load = Callable[[RunnerThread, HexagonDevice], LoadedBinary]
 
 
 #: The numbers of blocks are uint32.
 _MAX_BLOCKS = 2**32 - 1
+
+
+class LoadedBinaries:
+    """The binary of a module in each runner.
+
+    Launchers have it and not the module, which has the launchers: a cycle is freed late.
+    """
+
+    def __init__(self, fmt: str, code: Binary) -> None:
+        self._fmt = fmt
+        self._code = code
+        self._loaded: WeakKeyDictionary[RunnerThread, LoadedBinary] = WeakKeyDictionary()
+
+    def get(self, runner: RunnerThread, device: HexagonDevice) -> LoadedBinary:
+        """Return the binary in a runner. It is loaded once for all threads."""
+        with runner.lock:
+            binary = self._loaded.get(runner)
+            if binary is None:
+                self._check(device)
+                code = self._code
+                binary = self._loaded[runner] = runner.request(
+                    Runner.load, code, *_binary.read_extent(code)
+                )
+            return binary
+
+    def _check(self, device: HexagonDevice) -> None:
+        """Raise FormatError unless the device can run the payload's architecture."""
+        spec = find_spec("hexagon")
+        assert spec is not None
+        assert spec.architecture is not None
+        assert spec.rank is not None
+        variant = spec.architecture(self._fmt, self._code)
+        if not variant:
+            raise FormatError(
+                "the hexagon payload of format 'so' has no readable architecture, so it is not a shared object for Hexagon",
+                kind="hexagon",
+            )
+        if spec.rank(variant, device.arch) is None:
+            raise FormatError(
+                f"the hexagon module is built for {variant}, and {device} is a {device.arch}: a core runs code for its own version and for "
+                f"older ones. Compile it with the target 'hexagon -arch={device.arch}'",
+                kind="hexagon",
+            )
 
 
 class HexagonLauncher(Launcher):
@@ -37,17 +81,17 @@ class HexagonLauncher(Launcher):
     no_shared_memory = "a hexagon function is one call, without blocks that share memory"
     has_packs = True
 
-    def __init__(self, name: str, info: FunctionInfo, load: Load) -> None:
+    def __init__(self, name: str, info: FunctionInfo, binaries: LoadedBinaries) -> None:
         self._name = name
         self._info = info
-        self._load = load
+        self._binaries = binaries
         self.has_grid = bool(_grid_axes(info))
 
     def default_device(self) -> Device:
         return devices()[0]
 
     def kernel(self, device: HexagonDevice) -> HexagonKernel:
-        kernel = HexagonKernel(self._name, self._info, self._load, device)
+        kernel = HexagonKernel(self._name, self._info, self._binaries, device)
         kernel.address(device.runner())
         return kernel
 
@@ -55,10 +99,12 @@ class HexagonLauncher(Launcher):
 class HexagonKernel(Kernel):
     """A function on a device. It has an address in each runner of the device."""
 
-    def __init__(self, name: str, info: FunctionInfo, load: Load, device: HexagonDevice) -> None:
+    def __init__(
+        self, name: str, info: FunctionInfo, binaries: LoadedBinaries, device: HexagonDevice
+    ) -> None:
         self._name = name
         self._info = info
-        self._load = load
+        self._binaries = binaries
         self._device = device
         self._axes = _grid_axes(info)
         self._layout = CallLayout(info, len(self._axes))
@@ -77,7 +123,7 @@ class HexagonKernel(Kernel):
         """Return the function's address in a runner, which loads the module first if necessary."""
         place = self._place
         if place is None or place[0] is not runner:
-            binary = self._load(runner, self._device)
+            binary = self._binaries.get(runner, self._device)
             address, _ = runner.request(Runner.symbol, binary, self._info.name)
             if not address:
                 raise FormatError(

@@ -5,7 +5,7 @@ pyopencl as their arguments.
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, repeat, starmap
 from math import prod
 from operator import mul
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     #: A kernel object, the bytes of its numbers, the place and the bytes of each, and the memory of
     #: these bytes.
     _PackedKernel = list[Any]
-    #: Those that no call is using, what makes one, and what packs numbers.
-    _Packing = tuple[list[_PackedKernel], Callable[[], _PackedKernel], Callable[..., bytes]]
 
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
@@ -253,7 +251,7 @@ class OpenCLKernel(Kernel):
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
         # and list.append are atomic.
         self._free = [handle]
-        self._packing: _Packing | None = None
+        self._packed: list[_PackedKernel] = []
         self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
@@ -379,33 +377,32 @@ class OpenCLKernel(Kernel):
     def plain_caller(
         self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]
     ) -> Callable[..., Any]:
-        if self._packing is None:
-            self._packing = self._new_packing(arguments)
-        free, new, pack = self._packing
+        # The numbers are packed together, and one call of pyopencl sets them all if they are not
+        # those of the call before. For an int the struct module takes what `KernelCall` takes.
+        formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
+        packer = Struct(f"<{''.join(formats)}")
+        new = partial(self._new_packed, packer, formats)
         make_call = _call_maker(self._objects, self._scalars, has_numbers=True)
         return make_call(
-            stream.queue, *shape, free, new, _enqueue, _driver.Error, self._launch_error, pack
+            stream.queue,
+            *shape,
+            self._packed,
+            new,
+            _enqueue,
+            _driver.Error,
+            self._launch_error,
+            packer.pack,
         )
 
-    def _new_packing(self, arguments: Sequence[Argument]) -> _Packing:
-        """Return what all functions of `plain_caller` share. The numbers are packed together, and
-        one call of pyopencl sets them all if they are not those of the call before.
-        """
-        formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
-        # For an int the struct module takes what `KernelCall` takes.
-        packer = Struct(f"<{''.join(formats)}")
-
-        def new() -> _PackedKernel:
-            memory = memoryview(bytearray(packer.size))
-            pairs: list[Any] = []
-            start = 0
-            for number, each in zip(self._scalars, formats, strict=True):
-                end = start + calcsize(f"<{each}")
-                pairs += (number, memory[start:end])
-                start = end
-            return [self._new(), b"", tuple(pairs), memory]
-
-        return [], new, packer.pack
+    def _new_packed(self, packer: Struct, formats: Sequence[str]) -> _PackedKernel:
+        memory = memoryview(bytearray(packer.size))
+        pairs: list[Any] = []
+        start = 0
+        for number, each in zip(self._scalars, formats, strict=True):
+            end = start + calcsize(f"<{each}")
+            pairs += (number, memory[start:end])
+            start = end
+        return [self._new(), b"", tuple(pairs), memory]
 
     def prepare(self, stream: OpenCLStream, shape: Any, values: Values) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to

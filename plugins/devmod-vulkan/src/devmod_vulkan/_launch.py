@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from devmod.backend import PipelineConstant, constants_of
+from devmod.backend import Once, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, DeviceNotFoundError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_runtime import Kernel, Launcher, SetConstant, specialize_constants
-from devmod_vulkan import _features
+from devmod_vulkan import _features, _pipeline
 from devmod_vulkan._device import VulkanDevice, devices
 from devmod_vulkan._kernel import VulkanKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Interface
-    from devmod_vulkan._pipeline import Pipeline
     from devmod_vulkan._shader import Shader
-
-    Build = Callable[[Shader, VulkanDevice, tuple[tuple[int, bytes], ...]], Pipeline]
 
 
 class VulkanLauncher(Launcher):
@@ -29,8 +26,8 @@ class VulkanLauncher(Launcher):
     ----------
     shader
         Its shader.
-    build
-        Builds pipelines from it.
+    pipelines
+        Those of the module. Functions with equal shaders and equal places of arguments share one.
     constants
         The constants that are set.
     """
@@ -43,9 +40,11 @@ class VulkanLauncher(Launcher):
     has_addresses = True
     interface: Interface
 
-    def __init__(self, shader: Shader, build: Build, constants: Iterable[SetConstant] = ()) -> None:
+    def __init__(
+        self, shader: Shader, pipelines: Once, constants: Iterable[SetConstant] = ()
+    ) -> None:
         self._shader = shader
-        self._build = build
+        self._pipelines = pipelines
         self._constants = {
             each.constant.id: each for each in constants if each.constant.id is not None
         }
@@ -82,7 +81,17 @@ class VulkanLauncher(Launcher):
 
             return SizedKernel(device, self._shader)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
-        return VulkanKernel(self._build(self._shader, device, data), device, self._shader)
+        shader = self._shader
+        logical = device.logical
+        interface = shader.interface
+        layout = (
+            tuple(interface.params),
+            tuple(interface.blocks),
+            interface.subgroup,
+        )  # their reprs omit places
+        key = (device, shader.words, shader.entry, layout, data)
+        pipeline = self._pipelines.get(key, lambda: _pipeline.Pipeline(shader, logical, data))
+        return VulkanKernel(pipeline, device, shader)
 
     def local(self, nbytes: int) -> Any:
         if self._shader.launch is None:
@@ -92,7 +101,7 @@ class VulkanLauncher(Launcher):
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
         new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
         self._shader.check_constants(new)
-        launcher = VulkanLauncher(self._shader, self._build, (*self._constants.values(), *new))
+        launcher = VulkanLauncher(self._shader, self._pipelines, (*self._constants.values(), *new))
         if launcher.interface.block is None and not launcher.unset_constants:
             raise ArgumentError(
                 f"the vulkan function {self._shader.name!r} cannot be specialized: with these constants its block has no threads, or its "

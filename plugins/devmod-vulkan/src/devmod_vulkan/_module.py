@@ -4,15 +4,13 @@ function.
 
 from __future__ import annotations
 
+from devmod.backend import Once
 from devmod_runtime import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_runtime import Launcher
-    from devmod_vulkan._device import VulkanDevice
-    from devmod_vulkan._pipeline import Pipeline
-    from devmod_vulkan._shader import Shader
 
 
 class VulkanModule(RuntimeModule):
@@ -26,22 +24,4 @@ class VulkanModule(RuntimeModule):
         shader = Shader(name, info, self.payload(self.entry(name, info))[1])
         from devmod_vulkan._launch import VulkanLauncher
 
-        return VulkanLauncher(shader, self._build)
-
-    def _build(
-        self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]
-    ) -> Pipeline:
-        """Return the pipeline of a shader on a device. Functions with equal shaders and equal
-        places of arguments share it.
-        """
-        from devmod_vulkan import _pipeline
-
-        logical = device.logical
-        interface = shader.interface
-        layout = (
-            tuple(interface.params),
-            tuple(interface.blocks),
-            interface.subgroup,
-        )  # their reprs omit places
-        key = ("pipeline", device, shader.words, shader.entry, layout, constants)
-        return self.once(key, lambda: _pipeline.Pipeline(shader, logical, constants))
+        return VulkanLauncher(shader, self.once("pipelines", Once))

@@ -12,7 +12,7 @@ from devmod_runtime import Kernel, LaunchConfig
 from devmod_webgpu import _driver
 from devmod_webgpu._copy import Region
 from devmod_webgpu._driver import launch_error
-from devmod_webgpu._pipeline import build_pipeline
+from devmod_webgpu._pipeline import build_pipeline, compile_shader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Interface
+    from devmod.backend import Once
     from devmod_webgpu._bindings import Binding, Bindings
     from devmod_webgpu._device import WebGPUDevice, WebGPUStream
-
-    #: Returns the shader module of a text; the last argument is its name in messages.
-    Compile = Callable[[WebGPUDevice, str, str], Any]
 
 #: The most blocks in x with which TVM's shaders are launched unfolded.
 _FOLD = 65535
@@ -48,7 +46,7 @@ class WebGPUKernel(Kernel):
         interface: Interface,
         bindings: Bindings,
         text: str,
-        compile_text: Compile,
+        shaders: Once,
         device: WebGPUDevice,
         constants: Mapping[str, bool | int | float] | None,
     ) -> None:
@@ -73,7 +71,7 @@ class WebGPUKernel(Kernel):
         # because the next write follows the launch in the queue.
         self._free: list[list[list[Any]]] = []
         if constants is not None:  # else a call is refused
-            self._build = partial(self._build_with, compile_text, text, info.name, constants)
+            self._recipe = (shaders, text, info.name, constants)
             self._default = self._build(self._first_unfiltered())
 
     def _first_unfiltered(self) -> Sequence[int]:
@@ -86,14 +84,8 @@ class WebGPUKernel(Kernel):
         """Return the pipeline for the arguments of a call."""
         return self._default
 
-    def _build_with(
-        self,
-        compile_text: Compile,
-        text: str,
-        entry: str,
-        constants: Mapping[str, bool | int | float],
-        unfiltered: Sequence[int],
-    ) -> Built:
+    def _build(self, unfiltered: Sequence[int]) -> Built:
+        shaders, text, entry, constants = self._recipe
         if "\0" in entry:  # C strings end there
             raise FormatError(
                 f"the webgpu function {self._name!r} has the entry point {entry!r}, expected a name without null characters",
@@ -107,8 +99,9 @@ class WebGPUKernel(Kernel):
         from devmod_webgpu._trial import try_shader
 
         try_shader(self._device, self._name, text, entry, groups, constants)
-        shader = compile_text(self._device, text, entry)
-        gpu = self._device.gpu
+        device = self._device
+        shader = shaders.get((device, text), lambda: compile_shader(device, text, entry))
+        gpu = device.gpu
         try:
             layouts, pipeline = build_pipeline(gpu, shader, entry, groups, constants)
             empty = {

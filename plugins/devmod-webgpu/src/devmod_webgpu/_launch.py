@@ -7,7 +7,7 @@ from copy import copy
 from math import isfinite
 
 from devmod import Interface
-from devmod.backend import ConversionError, PipelineConstant, constants_of
+from devmod.backend import ConversionError, Once, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError
 from devmod_readers.wgsl import read_wgsl
 from devmod_runtime import DeviceArray, Launcher, specialize_constants
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from devmod import Device, FunctionInfo, Image, Sampler, Stream
     from devmod_readers.reflection import ReflectedFunction
-    from devmod_webgpu._kernel import Compile
 
 
 _BLANK = r"(?:\s|//.*|/\*[^\0]*?\*/)*"
@@ -54,13 +53,14 @@ class WebGPULauncher(Launcher):
         info: FunctionInfo,
         text: str,
         reflected: Mapping[str, ReflectedFunction],
-        compile_text: Compile,
+        shaders: Once,
     ) -> None:
         self._name = name
         self._info = info
         self._text = text
         self._reflected = reflected
-        self._compile = compile_text
+        #: The modules of wgpu by device and text, of all functions of the module.
+        self._shaders = shaders
         #: The constants that are set: by their names in the source, and by the names that WebGPU
         #: uses.
         self._values: dict[str, bool | int | float] = {}
@@ -120,7 +120,7 @@ class WebGPULauncher(Launcher):
             self.interface,
             bindings,
             self._text,
-            self._compile,
+            self._shaders,
             device,
             constants,
         )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 
+from devmod.backend import Once
 from devmod.errors import CompileError, FormatError
 from devmod_runtime import RuntimeModule, source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from devmod import FunctionInfo
     from devmod_readers.reflection import ReflectedFunction
     from devmod_runtime import Launcher
-    from devmod_webgpu._device import WebGPUDevice
 
 
 class WebGPUModule(RuntimeModule):
@@ -32,7 +30,7 @@ class WebGPUModule(RuntimeModule):
             _trial.expect(text)
         from devmod_webgpu._launch import WebGPULauncher
 
-        return WebGPULauncher(name, info, text, self.reflected(text), self.shader)
+        return WebGPULauncher(name, info, text, self.reflected(text), self.once("shaders", Once))
 
     def text(self, name: str, info: FunctionInfo) -> str:
         """Return the shader of a function.
@@ -76,16 +74,3 @@ class WebGPUModule(RuntimeModule):
                 return {}
 
         return self.once(("reflected", text), read)
-
-    def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
-        """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name
-        it `entry`.
-
-        Raises
-        ------
-        CompileError
-            wgpu rejects the text; `log` has naga's message.
-        """
-        from devmod_webgpu._pipeline import compile_shader
-
-        return self.once(("shader", device, text), lambda: compile_shader(device, text, entry))

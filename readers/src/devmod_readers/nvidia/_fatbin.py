@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
 
 
+#: The number at the start of a fatbin, in its first four bytes.
 FATBIN_MAGIC = 0xBA55ED50
 #: The bytes of a header, and the least ones of the header of a member.
 _HEADER = 16

@@ -377,8 +377,11 @@ def local_sizer(
 
     It raises LaunchError if the device does not have that much shared memory.
     """
+    # Not the functions, which keep what is returned: a cycle is freed late.
+    signature = function._signature
+    of_call = called._signature.arguments
     places = []
-    for each in function._signature.arguments:
+    for each in signature.arguments:
         if each.kind == "local" or each.accepts_local:
             places.append((each.number, each))
     if not places:
@@ -391,7 +394,7 @@ def local_sizer(
         sizes = []
         for number, argument in places:
             value = values[number]
-            if value is called._signature.arguments[number].default:
+            if value is of_call[number].default:
                 value = argument.default
             if type(value) is Local:
                 sizes.append((argument, value, value.bytes_of(threads)))
@@ -401,7 +404,7 @@ def local_sizer(
         if problem:
             advice = _advice(sizes, threads)
             first = sizes[0][0]
-            raise function._signature.error(
+            raise signature.error(
                 f" cannot be launched on {device}: {problem}{advice}",
                 first.name or str(first.number + 1),
                 LaunchError,
