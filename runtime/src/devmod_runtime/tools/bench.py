@@ -524,14 +524,14 @@ def _moved(function: Function, call: Arguments) -> int:
 
 def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
     """Return the seconds of each launch, and whose clock it is."""
-    clock = "device"
+    launches = range(warmup + repeat)
     try:
-        for _ in range(warmup):
-            launch.time()
-        return [launch.time() for _ in range(repeat)], clock
+        times = [launch.time() for _ in launches]
+        clock = "device"
     except DevmodError:  # a device without time stamps; other errors come again below
-        times = [host_seconds(launch) for _ in range(warmup + repeat)]
-        return times[warmup:], "host"
+        times = [host_seconds(launch) for _ in launches]
+        clock = "host"
+    return times[warmup:], clock
 
 
 def host_seconds(launch: Launch) -> float:

@@ -218,11 +218,10 @@ def numbers_of_many_blocks(
     threads, blocks
         The threads of the launch, and of a block, in each dimension.
     turn
-        Which integer is the first large one.
+        Which integer is the first large one: 0 or 1.
     """
     integers = _names_of_integers(kinds)
-    start = turn % max(len(integers), 1)
-    integers = integers[start:] + integers[:start]
+    integers = integers[turn:] + integers[:turn]
     large = []
     for axis, number in enumerate(threads, 1):
         part = max(blocks[axis - 1] * 3 // 32 * 4, 1)  # 24 of 64
@@ -344,8 +343,6 @@ def default_value(param: Param, invented: Invented) -> Any:
     NotFromInterfaceError
         The interface says too little.
     """
-    if param.kind == "sampler":
-        return None
     if param.kind == "image":
         return _default_image(param, invented)
     if param.kind == "local":
@@ -483,7 +480,7 @@ def arguments_of(
         if name in values or number in in_records or param.default is not None:
             continue
         if param.kind == "sampler":
-            values[name] = None
+            values[name] = "nearest"
         elif invented is not None:
             values[name] = _invented_value(function, name, param, invented)
     if any(name.isdecimal() for name in values):
@@ -688,10 +685,9 @@ def call_once(function: Function, arguments: Arguments, **launch: Any) -> tuple[
     program = program_of(function)
     if program is None or not program.outputs:
         return result, arguments
-    results = result
     if not isinstance(result, tuple):
-        results = (result,)
-    outputs = dict(zip(program.outputs, results, strict=True))
+        result = (result,)
+    outputs = dict(zip(program.outputs, result, strict=True))
     return None, on_device(function, arguments | outputs)
 
 
@@ -729,10 +725,8 @@ def on_device(function: Function, arguments: Arguments) -> Arguments:
 def _copy(name: str, value: Any, param: Param, device: Device) -> Any:
     """Return an array, an image or a sampler on a device, and any other value as it is."""
     kind = param.kind
-    if kind == "sampler":
-        if value is None or isinstance(value, str):
-            return device.sampler(filter=value or "nearest")
-        return value
+    if kind == "sampler" and isinstance(value, str):
+        return device.sampler(filter=value)
     if isinstance(value, RandomImage):
         return _image_on_device(name, value, device)
     if not isinstance(value, np.ndarray) or kind in ("scalar", "uniform"):

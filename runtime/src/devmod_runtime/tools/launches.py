@@ -169,7 +169,6 @@ class Conversation:
             self._worker = Worker(__name__, self._settings, captures=self._captures)
             if self.first and item != self.first:
                 items.insert(0, self.first)
-        answer: Any = None
         for each in items:
             seconds = self._seconds
             if each == self.first:

@@ -201,9 +201,7 @@ def _compare(
             _compare(f"{label}.{each}", f"{name}.{each}", result[each], expected[each], rtol, atol)
         return
     if rtol is None:
-        rtol = 0.0
-        if result.dtype.kind not in "biu":
-            rtol = 16 * _precision(result.dtype)
+        rtol = 16 * _precision(result.dtype)
     errors, allowed = errors_and_allowed(result, expected, rtol, atol)
     errors = np.where(np.isnan(errors), np.inf, errors)
     wrong = errors > allowed
@@ -220,10 +218,12 @@ def _compare(
 
 
 def _precision(dtype: Any) -> float:
-    """Return the distance from 1 to the next number of a type. bfloat16 and fp8 are types of
-    ml_dtypes.
+    """Return the distance from 1 to the next number of a type of floats; 0 for integers. bfloat16
+    and fp8 are types of ml_dtypes.
     """
-    if dtype.kind in "fc" and dtype.type.__module__ == "numpy":
+    if dtype.kind in "biu":
+        return 0.0
+    if dtype.type.__module__ == "numpy":
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 

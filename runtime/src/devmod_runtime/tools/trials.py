@@ -235,21 +235,24 @@ def _argument_text(value: Any, folder: Path, numbers: Iterator[int]) -> str:
 
 
 class Trials:
-    """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used
-    names leave `unused`.
+    """The launches of all candidates. Their process gets text, numbers and files in `folder`.
+
+    Attributes
+    ----------
+    unused
+        The names of arguments that no function has.
     """
 
     def __init__(
         self,
         folder: Path,
         given: Given,
-        unused: set[str],
         threads: Any,
         grid: Any,
         block: Any,
     ) -> None:
         self._folder = folder
-        self._unused = unused
+        self.unused = set(given)
         given_shape = {"threads": threads, "grid": grid, "block": block}
         self._shape: dict[str, list[int]] = {}
         for word, each in given_shape.items():
@@ -334,7 +337,7 @@ class Trials:
             arguments = {
                 each: text for each, text in self._given.items() if has_argument(function, each)
             }
-            self._unused.difference_update(arguments)
+            self.unused.difference_update(arguments)
         place = device_label(device)
         own = {
             "module": self._file(module),

@@ -66,8 +66,8 @@ def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
     """
     result = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
+        name, _, value = text.partition("=")
+        if not name or not value:
             raise ArgumentError(f"{subject}: expected NAME=VALUE, got {text!r}", argument=name)
         if name in result:
             raise ArgumentError(f"{subject}: {name!r} is given twice", argument=name)

@@ -330,8 +330,6 @@ def verify(
     names = dict.fromkeys(chain.from_iterable(leaf.function_names for leaf in sound))
     if name is not None and name not in names:
         raise function_not_found(module.kind, name, list(names))
-    given = dict(arguments or {})
-    unused = set(given)
     nodes = kernel_nodes([module])
     groups = {each: by_node(_candidates(each, module, sound), nodes) for each in names}
     if name is not None:
@@ -343,7 +341,7 @@ def verify(
     comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(groups, ())
     draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(groups, ())
     with temporary_folder() as folder:
-        trials = Trials(Path(folder), given, unused, threads, grid, block)
+        trials = Trials(Path(folder), arguments or {}, threads, grid, block)
         for each, found in groups.items():
             for group in found:
                 trials.add_function(each, group)
@@ -351,9 +349,10 @@ def verify(
             compared = _Compared(planned, rtol, atol)
             comparisons[each] += tuple(compared.comparisons())
             draws[each] += tuple(compared.draws())
-    if unused:
+    if trials.unused:
+        unused = min(trials.unused)
         raise ArgumentError(
-            f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused)
+            f"verify: no compared function has an argument {unused!r}", argument=unused
         )
     return Verification(payloads, comparisons, draws)
 
