@@ -182,11 +182,11 @@ class Benchmark:
                 f"a plot needs matplotlib, which is not installed: {pip_install('matplotlib')}"
             ) from None
         good = [each for each in self.measurements if not each.problem]
-        lines: dict[str, list[tuple[int, Measurement]]] = {}
+        lines: dict[str, dict[int, Measurement]] = {}
         for each in good:
             if each.sizes.count("=") == 1:
                 size = int(each.sizes.partition("=")[2])
-                lines.setdefault(each._replace(sizes="").label, []).append((size, each))
+                lines.setdefault(each._replace(sizes="").label, {})[size] = each
         if lines and all(len(points) > 1 for points in lines.values()):
             figure = Figure(figsize=(8, 4.5), layout="constrained")
             _draw_curves(figure.add_subplot(), lines, good[0].sizes.partition("=")[0])
@@ -220,18 +220,19 @@ class Benchmark:
     __repr__ = __str__
 
 
-def _draw_curves(
-    axes: Any, lines: Mapping[str, Sequence[tuple[int, Measurement]]], size_name: str
-) -> None:
+def _milliseconds(measurements: Iterable[Measurement]) -> np.ndarray[Any, Any]:
+    """Return the first quartiles, the medians and the third quartiles."""
+    rows = [(each.quartile1, each.median, each.quartile3) for each in measurements]
+    return np.reshape(rows, (-1, 3)).T * 1e3
+
+
+def _draw_curves(axes: Any, lines: Mapping[str, Mapping[int, Measurement]], size_name: str) -> None:
     """Draw a line for each label, over the values of one size."""
     for label, points in lines.items():
-        sizes = [size for size, _ in points]
-        # Columns: the quartiles and the median.
-        times = (
-            np.array([(each.quartile1, each.median, each.quartile3) for _, each in points]).T * 1e3
-        )
-        axes.plot(sizes, times[1], marker="o", label=label)
-        axes.fill_between(sizes, times[0], times[2], alpha=0.2)
+        sizes = [*points]
+        low, median, high = _milliseconds(points.values())
+        axes.plot(sizes, median, marker="o", label=label)
+        axes.fill_between(sizes, low, high, alpha=0.2)
     axes.set(xlabel=size_name, ylabel="milliseconds", xscale="log", yscale="log")
     axes.legend()
 
@@ -239,10 +240,8 @@ def _draw_curves(
 def _draw_bars(axes: Any, measurements: Sequence[Measurement]) -> None:
     """Draw a bar for each measurement, with its quartiles."""
     labels = [each.label for each in measurements]
-    medians = [each.median * 1e3 for each in measurements]
-    below = [each.median - each.quartile1 for each in measurements]
-    above = [each.quartile3 - each.median for each in measurements]
-    axes.barh(labels, medians, xerr=np.array([below, above]) * 1e3, height=0.6)
+    low, median, high = _milliseconds(measurements)
+    axes.barh(labels, median, xerr=[median - low, high - median], height=0.6)
     axes.invert_yaxis()
     axes.set(xlabel="milliseconds")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 from devmod import Function, Module, profile
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
-from devmod._util.text import duration_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime.tools.difference import Difference, worst_difference
+from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
@@ -47,7 +46,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        "report": the result as data; "lines": as text.
+        The result as data, as ``--json`` prints it.
     """
     expected = options["expected"]
     saved = options["saved"]
@@ -89,7 +88,6 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, path in saved.items():
         write_array(name, path, results[name])
     compared = {}
-    verdicts = []
     for name, path in expected.items():
         array = _as_saved(path, results[name], wanted[name])
         worst = worst_difference(name, results[name], array, options["rtol"], options["atol"])
@@ -101,8 +99,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
             "expected": worst.expected,
             "agrees": not worst.is_error,
         }
-        verdicts.append(_verdict(name, path, worst))
-    report: dict[str, Any] = {
+    return {
         "function": options["function"],
         "device": device_label(target),
         "device_name": target.name,
@@ -117,7 +114,6 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "expected": compared,
         "saved": saved,
     }
-    return {"report": report, "lines": [*_lines(report), *verdicts]}
 
 
 def _seconds_on_device(recorded: Profile) -> float | None:
@@ -152,31 +148,3 @@ def _check_name(function: Function, name: str) -> None:
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
             argument=name,
         )
-
-
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
-    on_device = "no time on the device"
-    if report["on_device"] is not None:
-        on_device = f"{duration_text(report['on_device'])} on the device"
-    yield f"{report['function']} on {report['device']} ({report['device_name']}): {on_device}, {duration_text(report['host'])} on the host"
-    if report["result"] is not None:
-        yield f"returned {report['result']}"
-    for name, array in report["arrays"].items():
-        text = f"{name}: {array['type']}[{','.join(map(str, array['shape']))}]"
-        if name in report["saved"]:
-            text += f", saved to {report['saved'][name]}"
-        yield text
-        yield from report["printed"].get(name, "").splitlines()
-
-
-def _verdict(name: str, path: str, worst: Difference) -> str:
-    """Return the line of an array that was compared."""
-    verdict = "agrees with"
-    if worst.is_error:
-        verdict = "differs from"
-    line = f"{name} {verdict} {path}: worst error {worst.error:.3g}"
-    if worst.place:
-        line += (
-            f" at {name}{worst.subscript}, which is {worst.value!r}, expected {worst.expected!r}"
-        )
-    return line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ import click
 
 import devmod
 from devmod._cli._describe import open_file
+from devmod._util.text import duration_text
 from devmod._values.info import signature_text
 from devmod.backend import temporary_folder
 from devmod.commands import (
@@ -216,12 +217,42 @@ def command(
             f"{function!r} of {file}{place}: {describe_launch(end, advice)}", function=function
         )
     if as_json:
-        print_json(result["report"])
+        print_json(result)
     else:
-        for line in result["lines"]:
+        for line in _lines(result):
             echo(line)
-    if not all(each["agrees"] for each in result["report"]["expected"].values()):
+    if not all(each["agrees"] for each in result["expected"].values()):
         context.exit(1)
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a result."""
+    on_device = "no time on the device"
+    if report["on_device"] is not None:
+        on_device = f"{duration_text(report['on_device'])} on the device"
+    yield f"{report['function']} on {report['device']} ({report['device_name']}): {on_device}, {duration_text(report['host'])} on the host"
+    if report["result"] is not None:
+        yield f"returned {report['result']}"
+    for name, array in report["arrays"].items():
+        text = f"{name}: {array['type']}[{','.join(map(str, array['shape']))}]"
+        if name in report["saved"]:
+            text += f", saved to {report['saved'][name]}"
+        yield text
+        yield from report["printed"].get(name, "").splitlines()
+    for name, each in report["expected"].items():
+        yield _verdict(name, each)
+
+
+def _verdict(name: str, compared: Mapping[str, Any]) -> str:
+    """Return the line of an array that was compared."""
+    verdict = "differs from"
+    if compared["agrees"]:
+        verdict = "agrees with"
+    line = f"{name} {verdict} {compared['file']}: worst error {compared['error']:.3g}"
+    index = ", ".join(map(str, compared["index"]))
+    if index:
+        line += f" at {name}[{index}], which is {compared['value']!r}, expected {compared['expected']!r}"
+    return line
 
 
 @contextmanager
