@@ -80,15 +80,10 @@ export function numberOf({ base }, lane) {
   if (base !== "float16") return lane;
   const exponent = (lane >> 10) & 31;
   const fraction = lane & 1023;
-  const size =
-    exponent === 31
-      ? fraction
-        ? NaN
-        : Infinity
-      : exponent
-        ? 2 ** (exponent - 15) * (1 + fraction / 1024)
-        : fraction * 2 ** -24;
-  return lane & 0x8000 ? -size : size;
+  const sign = lane & 0x8000 ? -1 : 1;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  const whole = exponent ? 1024 : 0; // a subnormal number has none
+  return sign * 2 ** (Math.max(exponent, 1) - 25) * (whole + fraction);
 }
 
 /**

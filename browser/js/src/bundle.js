@@ -9,6 +9,7 @@ import {
   FunctionNotFoundError,
   NoModuleError,
   listNames,
+  listTexts,
   repr,
   restated,
   quoteName,
@@ -30,16 +31,16 @@ import { decode, joinParts, readSources, sizeProblem, sourceText } from "./wire.
 /** @import { FetchOptions, Source } from "./source.js" */
 /** @import { Constant, Contents, FunctionInfo, StoredConstant } from "./wire.js" */
 
-/** The formats of the source of each kind, in the order of preference. @type {Record<string, string[]>} */
-const SOURCES = {
-  cuda: ["cuda"],
-  rocm: ["hip", "asm", "ll"],
-  metal: ["metal"],
-  vulkan: ["spv"],
-  opencl: ["cl"],
-  hexagon: ["asm"],
-  webgpu: ["wgsl"],
-};
+/** The formats of the source of each kind, in the order of preference. */
+const SOURCES = new Map([
+  ["cuda", ["cuda"]],
+  ["rocm", ["hip", "asm", "ll"]],
+  ["metal", ["metal"]],
+  ["vulkan", ["spv"]],
+  ["opencl", ["cl"]],
+  ["hexagon", ["asm"]],
+  ["webgpu", ["wgsl"]],
+]);
 
 /**
  * Where a function runs.
@@ -185,7 +186,7 @@ export class Bundle {
         .filter((module) => module.offset !== null)
         .map((module) => module.description);
       throw new NoModuleError(
-        `${this.place} has no webgpu module, so none of its functions can run in a browser. It has: ${listed(present)}. ` +
+        `${this.place} has no webgpu module, so none of its functions can run in a browser. It has: ${listTexts(present, "; ", "; and ") || "no module at all"}. ` +
           "Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle",
         details,
       );
@@ -194,7 +195,7 @@ export class Bundle {
       .filter((module) => module.functionNames.includes(name))
       .map((module) => module.description);
     const elsewhere = others.length
-      ? `. It exists for ${listed(others)}, which browsers cannot run`
+      ? `. It exists for ${listTexts(others, "; ", "; and ")}, which browsers cannot run`
       : "";
     const there = listNames(new Set(candidates.flatMap((module) => module.functionNames)));
     throw new FunctionNotFoundError(
@@ -227,7 +228,7 @@ export class Bundle {
     return firstThatRuns(candidates, make, (errors) => {
       const reasons = errors.map(({ message }, at) => `${candidates[at]?.description}: ${message}`);
       return new DeviceNotFoundError(
-        `${description} cannot run on this device: ${listed(reasons)}`,
+        `${description} cannot run on this device: ${listTexts(reasons, "; ", "; and ")}`,
         { function: name },
       );
     });
@@ -493,9 +494,7 @@ export class Module {
    */
   async inspectSource(format = "") {
     const sources = await this.sources();
-    for (const key of format
-      ? [format]
-      : (Object.hasOwn(SOURCES, this.kind) && SOURCES[this.kind]) || []) {
+    for (const key of format ? [format] : (SOURCES.get(this.kind) ?? [])) {
       const text = sources.get(key);
       if (typeof text === "string") return text;
     }
@@ -559,12 +558,4 @@ function textOf(shader, name) {
     TypeError,
     refuse,
   );
-}
-
-/** @param {string[]} parts */
-function listed(parts) {
-  const most = 12;
-  return parts.length > most
-    ? `${parts.slice(0, most).join("; ")}; and ${parts.length - most} more`
-    : parts.join("; ") || "no module at all";
 }

@@ -138,13 +138,23 @@ export function quoteName(name) {
 }
 
 /**
- * List names for a message: `'a', 'b'`. At most twelve are listed.
+ * List names for a message: `'a', 'b'`.
  * @param {Iterable<string>} names
  */
 export function listNames(names) {
-  const listed = [...names].map(quoteName);
-  if (listed.length > 12) return `${listed.slice(0, 12).join(", ")} and ${listed.length - 12} more`;
-  return listed.join(", ") || "none";
+  return listTexts([...names].map(quoteName), ", ", " and ") || "none";
+}
+
+/**
+ * List texts for a message. At most twelve are listed: a file may have any number of them.
+ * @param {string[]} texts
+ * @param {string} separator
+ * @param {string} last The separator before the number of the others.
+ */
+export function listTexts(texts, separator, last) {
+  const most = 12;
+  if (texts.length <= most) return texts.join(separator);
+  return `${texts.slice(0, most).join(separator)}${last}${texts.length - most} more`;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   DevmodError,
   LaunchError,
   describeError,
+  listTexts,
   quoteName,
 } from "./errors.js";
 import { storageFeature, VIEWS } from "./formats.js";
@@ -52,12 +53,8 @@ export function unmetNeeds(interface_, device) {
       `subgroups of ${subgroup} threads (it has subgroups of ${least === most ? most : `${least} to ${most}`})`,
     );
   }
-  const shown = 12; // a file may have any number of them
-  const listed =
-    missing.length > shown
-      ? [...missing.slice(0, shown), `${missing.length - shown} more`]
-      : missing;
-  return missing.length ? `needs ${listed.join(" and ")}, which this device does not have` : "";
+  const listed = listTexts(missing, " and ", " and ");
+  return listed && `needs ${listed}, which this device does not have`;
 }
 
 /**

@@ -26,8 +26,17 @@ const FILTERS = ["nearest", "linear"],
 /** The types of scalars. */
 const SCALARS = /^(u?int(8|16|32|64)|float(16|32|64)|bfloat16|bool)$/;
 /** @type {Readonly<Record<string, string>>} */
-const NOUNS = { image: "an image", sampler: "a sampler", local: "local memory" };
+const NOUNS = {
+  buffer: "an array",
+  scalar: "a number",
+  uniform: "a number",
+  image: "an image",
+  sampler: "a sampler",
+  local: "local memory",
+};
 const BOOL = 6;
+/** The types of literals that are no integers. @type {Readonly<Record<string, string>>} */
+const LITERALS = { boolean: "bool", number: "float64" };
 
 /** What is wrong at a place of a program: the argument of the step, and a clause. */
 class Problem extends Error {
@@ -493,12 +502,7 @@ function mismatch(program, value, target) {
     given = { ...given, name: String(value), type: value.type, shape: [0n] };
   const kind = "kind" in target ? target.kind : "scalar";
   const isAddress = kind === "scalar" && target.type === "handle";
-  const wanted =
-    kind === "buffer" || isAddress
-      ? "an array"
-      : kind === "scalar" || kind === "uniform"
-        ? "a number"
-        : NOUNS[kind];
+  const wanted = NOUNS[isAddress ? "buffer" : kind];
   if (given?.role === "sampler")
     return kind === "sampler"
       ? ""
@@ -528,13 +532,7 @@ function mismatch(program, value, target) {
  */
 function numberMismatch(value, wanted, given = "", taker = "the kernel takes") {
   const { code = 0, bits = 0, lanes = 0 } = parseDtype(wanted) ?? {};
-  const own = given
-    ? (parseDtype(given)?.code ?? 0)
-    : typeof value === "boolean"
-      ? BOOL
-      : typeof value === "number"
-        ? 2
-        : 0;
+  const { code: own = 0 } = parseDtype(given || (LITERALS[typeof value] ?? "")) ?? {};
   if (lanes !== 1) return `${shown(value)} is a number, and ${taker} ${wanted}`;
   if ((own === BOOL) !== (code === BOOL) || (code < 2 && own > 1)) {
     const what = own === BOOL ? "a boolean" : own < 2 ? "an integer" : "a float";

@@ -780,19 +780,14 @@ class Runner {
    */
   #argument(step, number, param, { scalars }, shapes, resources) {
     const value = (/** @type {Given | undefined} */ given) => {
+      if (Array.isArray(given)) {
+        const expression = /** @type {Expression} */ (given);
+        return this.#number(step, number, () => evaluate(expression, shapes.values));
+      }
       const name = nameOf(given);
       const resource = resources.get(name);
       if (!resource)
-        return (
-          this.#samplers.get(name) ??
-          (name
-            ? (scalars.get(name) ?? shapes.values.get(name))
-            : Array.isArray(given)
-              ? this.#number(step, number, () =>
-                  evaluate(/** @type {Expression} */ (given), shapes.values),
-                )
-              : given)
-        );
+        return this.#samplers.get(name) ?? scalars.get(name) ?? shapes.values.get(name) ?? given;
       if (!("buffer" in resource)) return resource;
       if (given instanceof View) {
         const size = unitOf({ type: given.type, texel: null });
