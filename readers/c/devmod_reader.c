@@ -641,7 +641,10 @@ static void read_record(reader *r, int role, record *made) {
     static const char *const KEYS[] = {"size",    "sha256",  "zstd",      "features", "kind",
                                        "imports", "format",  "functions", "variant",  "rank",
                                        "origin",  "repeats", "sources",   "shift",    "parts"};
-    enum { SIZE = 1, SHA256 = 2, ALL = 15, OF_BYTES = 15 | 15 << 11 };
+    /* Sources and parts have the first four. */
+    enum { SIZE, SHA256, ZSTD, FEATURES, KIND, IMPORTS, FORMAT, FUNCTIONS };
+    enum { VARIANT = FUNCTIONS + 1, RANK, ORIGIN, REPEATS, SOURCES_NUMBER, SHIFT, PARTS, ALL };
+    enum { LOCATION = 1 << SIZE | 1 << SHA256, OF_BYTES = 15 | 15 << REPEATS };
     devmod_module *m = &made->module;
     unsigned found = 0;
     size_t pairs = (size_t)read_map(r);
@@ -650,72 +653,57 @@ static void read_record(reader *r, int role, record *made) {
     m->rank = m->sources = -1;
     m->is_part = role == PART;
     for (size_t at = 0; at < pairs; at++) {
-        int key = 0, most = role == MODULE ? ALL : 4;
+        int key = 0, most = role == MODULE ? ALL : FEATURES + 1;
         keys[at] = read_str(r);
         while (key < most && !is_text(keys[at], KEYS[key]))
             key++;
         if (key < most)
             found |= 1u << key;
-        switch (key < most ? key : ALL) {
-        case 0:
+        else
+            key = ALL;
+        if (key == SIZE)
             m->size = read_int(r, 0, MAX_SIZE);
-            break;
-        case 1:
+        else if (key == SHA256)
             read_digest(r, m->sha256);
-            break;
-        case 2:
+        else if (key == ZSTD) {
             if (read_array(r) != 2)
                 bad(r, "expected an array of a size and a SHA-256");
             made->unpacked = read_int(r, 0, MAX_SIZE);
             read_digest(r, made->unpacked_sha256);
             m->is_compressed = 1;
-            break;
-        case 3:
+        } else if (key == FEATURES)
             m->features = read_texts(r, &m->feature_count);
-            break;
-        case 4:
+        else if (key == KIND)
             m->kind = read_str(r);
-            break;
-        case 5:
+        else if (key == IMPORTS)
             m->imports = read_numbers(r, &m->import_count);
-            break;
-        case 6:
+        else if (key == FORMAT)
             m->format = read_str(r);
-            break;
-        case 7:
+        else if (key == FUNCTIONS)
             m->functions = read_texts(r, &m->function_count);
-            break;
-        case 8:
+        else if (key == VARIANT)
             m->variant = read_str(r);
-            break;
-        case 9:
+        else if (key == RANK)
             m->rank = (int64_t)read_int(r, 0, UINT32_MAX);
-            break;
-        case 10:
+        else if (key == ORIGIN)
             m->origin = read_opaque(r);
-            break;
-        case 11:
+        else if (key == REPEATS)
             read_repeats(r, made);
-            break;
-        case 12:
+        else if (key == SOURCES_NUMBER)
             m->sources = (int64_t)read_int(r, 0, UINT32_MAX);
-            break;
-        case 13:
+        else if (key == SHIFT)
             made->shift = read_int(r, 0, MAX_SHIFT);
-            break;
-        case 14:
+        else if (key == PARTS)
             m->parts = read_numbers(r, &m->part_count);
-            break;
-        default:
+        else
             read_value(r, 0);
-        }
     }
     check_unique(r, keys, pairs);
     r->file->name_count += m->function_count;
     m->has_bytes = role != MODULE || !(is_text(m->kind, "bundle") || is_text(m->kind, "_lib"));
     if (role == MODULE && m->has_bytes && !is_kind(m->kind))
         bad(r, "no kind, or one of another form");
-    if (m->has_bytes ? (found & (SIZE | SHA256)) != (SIZE | SHA256) : (found & OF_BYTES) != 0)
+    if (m->has_bytes ? (found & LOCATION) != LOCATION : (found & OF_BYTES) != 0)
         bad(r, "a size and a sha256 of a node, or none of another module");
     if (m->part_count && !is_text(m->kind, "const_loader"))
         bad(r, "parts of a module that has no constants");
