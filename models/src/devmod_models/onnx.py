@@ -171,10 +171,6 @@ class Model(NamedTuple):
     half: str = ""
 
 
-class _UnsupportedError(Exception):
-    """No program has what a model does."""
-
-
 def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
     """Read a model, and external data from files below its folder alone.
 
@@ -218,24 +214,26 @@ def _read(path: str | os.PathLike[str], read: Callable[[Any, _Files], Result]) -
         missing = not_installed("the package onnx", "devmod-core[onnx]", "onnx")
         raise ToolchainNotFoundError(f"files of ONNX cannot be read here: {missing}") from error
     name = os.fspath(path)
-    try:
-        with open_regular(path) as file:
+    with open_regular(path) as file:
+        try:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise ValueError(
                     f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data"
                 )
             model = onnx.ModelProto.FromString(file.read())
-        _check_names(model.graph)
-        return read(model, _Files(os.path.dirname(name)))
-    except DecodeError as error:
-        raise FormatError(f"{name}: this is no model of ONNX, or it is damaged: {error}") from None
-    except _UnsupportedError as error:
-        raise CompileError(f"{name}: {error}") from None
-    except ArgumentError as error:
-        raise ArgumentError(f"{name}: {error}", argument="dims") from None
-    except (ValueError, TypeError, OverflowError) as error:
-        raise FormatError(f"{name}: {error}") from None
+            _check_names(model.graph)
+            return read(model, _Files(os.path.dirname(name)))
+        except DecodeError as error:
+            raise FormatError(
+                f"{name}: this is no model of ONNX, or it is damaged: {error}"
+            ) from None
+        except CompileError as error:
+            raise CompileError(f"{name}: {error}") from None
+        except ArgumentError as error:
+            raise ArgumentError(f"{name}: {error}", argument="dims") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise FormatError(f"{name}: {error}") from None
 
 
 def _check_names(graph: Any) -> None:
@@ -253,7 +251,7 @@ def _check_names(graph: Any) -> None:
             if count > 1:
                 raise ValueError(f"{count} of the {what} have the name {quote_name(name)}")
     if graph.sparse_initializer:
-        raise _UnsupportedError("the graph has sparse initializers, which no program has")
+        raise CompileError("the graph has sparse initializers, which no program has")
 
 
 def _initializers(graph: Any, files: _Files) -> dict[str, Constant]:
@@ -400,7 +398,7 @@ class _Nodes:
         version = self.versions[domain]
         if node.op_type in _CONTROL:
             if node.op_type == "Scan" and version < 9:
-                raise _UnsupportedError(
+                raise CompileError(
                     f"{what}: a Scan of version 8 has a batch, and no program has that control flow"
                 )
             _check_graphs(node, attributes, what)
@@ -409,7 +407,7 @@ class _Nodes:
     def _graph(self, graph: Any, what: str) -> Graph:
         """Return a graph within a node. A value of it whose name another one has gets a new one."""
         if len(self._scopes.maps) > _MAX_GRAPHS:
-            raise _UnsupportedError(f"{what}: graphs are nested more than {_MAX_GRAPHS} deep")
+            raise CompileError(f"{what}: graphs are nested more than {_MAX_GRAPHS} deep")
         _check_names(graph)
         self._scopes = self._scopes.new_child()
         inputs = tuple(self._new_name(each.name) for each in graph.input)
@@ -436,7 +434,7 @@ class _Nodes:
 
     def _check(self, node: Any, domain: str, what: str) -> None:
         if (domain, node.op_type) in self._functions:
-            raise _UnsupportedError(
+            raise CompileError(
                 f"{what} is a function of the model; write the model with onnx.inliner.inline_local_functions first"
             )
         if domain not in self.versions:
@@ -444,11 +442,11 @@ class _Nodes:
                 f"{what}: the model imports no version of the operators of {domain or 'ai.onnx'}"
             )
         if node.device_configurations:
-            raise _UnsupportedError(f"{what} is for several devices, and a program runs on one")
+            raise CompileError(f"{what} is for several devices, and a program runs on one")
         if node.op_type in _TENSOR_OPERATORS:
             return
         if any(word in node.op_type for word in ("Sequence", "Optional", "String")):
-            raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
+            raise CompileError(f"{what}: no program has sequences, optional values or strings")
 
     def _bind(self, node: Any, what: str, inputs: tuple[str, ...]) -> tuple[str, ...]:
         """Check the names of the inputs, make those of the outputs known, and return them."""
@@ -512,9 +510,9 @@ def _attribute(attribute: Any, what: str, files: _Files) -> Any:
     if attribute.type == 4:
         return _tensor(attribute.t, what, files)
     if attribute.type in _GRAPHS:
-        raise _UnsupportedError(f"{what} is control flow")
+        raise CompileError(f"{what} is control flow")
     if attribute.type not in _PLAIN:
-        raise _UnsupportedError(f"{what} is of no type that nodes have")
+        raise CompileError(f"{what} is of no type that nodes have")
     value = get_attribute_value(attribute)
     if attribute.type > 5:
         return tuple(map(_plain, value))
@@ -530,7 +528,7 @@ def _value(attributes: Mapping[str, Any], what: str) -> Constant:
             return value
         if name in _NUMBERS:
             return np.array(value, _NUMBERS[name])
-    raise _UnsupportedError(f"{what} has strings, or no value")
+    raise CompileError(f"{what} has strings, or no value")
 
 
 def _plain(value: Any) -> Any:
@@ -542,7 +540,7 @@ def _plain(value: Any) -> Any:
 
 def _type(number: int, what: str) -> str:
     if number not in TYPES:
-        raise _UnsupportedError(
+        raise CompileError(
             f"{what} has ONNX's element type {number}, which no program has; the types are {', '.join(TYPES.values())}"
         )
     return TYPES[number]
@@ -649,7 +647,7 @@ class _Inputs:
             kind = kind.optional_type.elem_type
             self.notes.append(f"{what} is optional, and each call gives it")
         if kind.WhichOneof("value") != "tensor_type":
-            raise _UnsupportedError(
+            raise CompileError(
                 f"{what} is no tensor; no program has sequences, optional values or maps"
             )
         sides = kind.tensor_type.shape.dim

@@ -341,7 +341,7 @@ class _Plan:
     ) -> None:
         from tinygrad.uop.ops import Ops
 
-        from devmod_models._tinygrad.record import each_call
+        from devmod_models._tinygrad.record import each_call, effects
         from devmod_models._tinygrad.render import KINDS
 
         self.name = name
@@ -361,9 +361,9 @@ class _Plan:
         self.arch = KINDS[target.kind][1]
         if target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-        self.calls = [*each_call(recording.calls)]
+        self._effects = effects(each_call(recording.calls))
         self._declared = self._interface()
-        for call in self.calls:
+        for call in self._effects:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
                 raise self.error(tree, "a copy between devices in each call, which no program has")
@@ -459,10 +459,10 @@ class _Plan:
 
     def error(self, tree: Any, what: str) -> ArgumentError:
         """Return the error of a kernel, with the outputs that need it."""
-        from devmod_models._tinygrad.record import effects, reached
+        from devmod_models._tinygrad.record import reached
 
-        written = [effects(call)[0] for call in self.calls if call.src[0] is tree]
-        changed = reached([*map(effects, self.calls)], set().union(*written))
+        own = [written for call, written in self._effects.items() if call.src[0] is tree]
+        changed = reached(self._effects, set().union(*own))
         results = list_names(each.name for each in self.recording.outputs if each.buffer in changed)
         text = f"the program {self.name!r} cannot be made for {self.target.kind}: its output {results} needs {what}"
         return ArgumentError(text, argument="fn", kind=self.target.kind)
@@ -533,11 +533,16 @@ class _Plan:
 
     def _interface(self) -> dict[str, list[str]]:
         """Return the declarations of a program that has no step yet."""
-        from devmod_models._tinygrad.record import effects
-
-        keys = ("inputs", "outputs", "updates", "requires", "temporaries", "constants", "states")
-        declared: dict[str, list[str]] = {key: [] for key in keys}
-        written = set[Any]().union(*[effects(call)[0] for call in self.calls])
+        declared: dict[str, list[str]] = {
+            "inputs": [],
+            "outputs": [each.text for each in self.recording.outputs],
+            "updates": [],
+            "requires": [],
+            "temporaries": [],
+            "constants": [],
+            "states": [],
+        }
+        written = set[Any]().union(*self._effects.values())
         lengths = set()
         for array in self.recording.inputs:
             lengths.update(_NAME.findall(" ".join(map(str, array.shape))))
@@ -549,7 +554,6 @@ class _Plan:
             declared["requires"].append(f"{int(each.vmin)} <= {name} <= {int(each.vmax)}")
             if name not in lengths:
                 declared["inputs"].append(f"{name}: int32")
-        declared["outputs"] += [each.text for each in self.recording.outputs]
         return declared
 
     def _folded(self) -> dict[str, str]:

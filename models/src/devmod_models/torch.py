@@ -95,9 +95,10 @@ def export(
         raise ToolchainNotFoundError(
             f"models of PyTorch cannot be exported here: {missing}"
         ) from error
+    dynamic = dynamic or {}
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
     names = _names(model, args)
-    dims = _dims(dynamic or {}, names)
+    dims = _dims(dynamic, names)
     was_training = model.training
     model.eval()
     try:
@@ -108,7 +109,7 @@ def export(
             results_by_name = dict(zip(_output_names(outputs, results), results, strict=True))
             with temporary_folder() as folder:
                 path = os.path.join(folder, f"{label}.onnx")
-                _write(model, args, path, names, [*results_by_name], dynamic or {})
+                _write(model, args, path, names, [*results_by_name], dynamic)
                 request: dict[str, Any] = {
                     "model": path,
                     "targets": texts_of(targets),

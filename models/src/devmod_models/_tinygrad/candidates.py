@@ -14,7 +14,7 @@ from tinygrad.codegen.opt import KernelOptError, heuristic
 from tinygrad.uop.ops import AxisType, Ops
 
 from devmod_models._tinygrad.record import patched
-from devmod_models._tinygrad.render import optimizations_text, optimize, render
+from devmod_models._tinygrad.render import optimize, render
 
 #: What identifies a range. Optimizations do not change it; they do change the place of its axis.
 Number = tuple[int, ...]
@@ -50,6 +50,8 @@ class Candidates:
 
     Attributes
     ----------
+    kernel
+        The name of the kernel.
     tree
         The kernel, as `render` takes it.
     rendered
@@ -65,6 +67,7 @@ class Candidates:
     """
 
     def __init__(self, kind: list[str], rendered: dict[str, Any]) -> None:
+        self.kernel = kind[2]
         self.tree = rendered["tree"]
         self.times: dict[str, float] = {}
         self.default = self.form = ""
@@ -74,7 +77,8 @@ class Candidates:
         def observed(scheduler: Any) -> Any:
             self._start = scheduler.copy()
             result = own(scheduler)
-            self.default = optimizations_text(result.applied_opts)
+            texts = (f"{each.op.name} {each.axis} {each.arg}" for each in result.applied_opts)
+            self.default = ", ".join(texts)
             return result
 
         with patched(heuristic, "hand_coded_optimizations", observed):
@@ -170,8 +174,7 @@ class Candidates:
 
 def _next(amounts: Amounts, name: str, number: Number, length: int) -> list[int]:
     """Return the next amounts of one range."""
-    if ("CLAMP", number) in amounts:
-        length += -length % amounts["CLAMP", number]
+    length += -length % amounts.get(("CLAMP", number), 1)
     if name == "LOCAL":
         length //= amounts.get(("UPCAST", number), 1)
     present = amounts.get((name, number))

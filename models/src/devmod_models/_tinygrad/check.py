@@ -328,14 +328,12 @@ def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str
     import onnx
 
     model = onnx.load(request["model"])
-    names = [each.name for each in model.graph.output]
+    outputs = model.graph.output
     if request["every"]:
-        made = set[str]()
-        for each in model.graph.node:
-            made.update(each.output)
-        for name in sorted(made - {"", *names}):
-            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
-            names.append(name)
+        made = set[str]().union(*[each.output for each in model.graph.node])
+        others = made - {"", *[each.name for each in outputs]}
+        outputs.extend(map(onnx.helper.make_empty_tensor_value_info, sorted(others)))
+    names = [each.name for each in outputs]
     session: Any
     if request["program"] == "onnxruntime":
         import onnxruntime

@@ -66,8 +66,8 @@ class Precision:
             wanted = dtypes.float16
         names = []
         for name in node.inputs:
-            value = values.get(name)
-            if value is not None and self._is_own(name, value) and value.dtype != wanted:
+            value: Any = values.get(name)
+            if self._is_own(name, value) and value.dtype != wanted:
                 name += f" as {wanted.name}"
                 values[name] = value.cast(wanted)
             names.append(name)

@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops, UOp, _substitute, graph_rewrite
 from devmod_models._tinygrad.record import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from devmod_models._tinygrad.record import Recording
 
@@ -56,12 +56,11 @@ def in_parts(recording: Recording, most: int) -> Recording:
     return recording._replace(calls=replaced(recording.calls, calls_of))
 
 
-def _accesses(call: UOp) -> Iterator[tuple[UOp, UOp]]:
-    """Yield the buffer and the index of each access of a kernel."""
-    buffers = realize.get_call_arg_uops(call)
-    for node in call.src[0].toposort():
+def _accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
+    """Yield the buffer and the node of each access of a kernel."""
+    for node in tree.toposort():
         if node.op is Ops.INDEX and node.src[0].op is Ops.PARAM:
-            yield buffers[node.src[0].arg.slot], node.src[1]
+            yield buffers[node.src[0].arg.slot], node
 
 
 def _loops(call: UOp) -> list[UOp]:
@@ -84,10 +83,10 @@ def _rows(call: UOp, buffer: UOp) -> int:
     equal runs of its elements. Without one, each element is a row.
     """
     size: int = buffer.max_numel()
-    for own, index in _accesses(call):
+    for own, node in _accesses(call.src[0], realize.get_call_arg_uops(call)):
         for loop in _loops(call):
             length = int(loop.vmax) + 1
-            if own is buffer and _row(index, size // length) is loop:
+            if own is buffer and _row(node.src[1], size // length) is loop:
                 return length
     return size
 
@@ -141,11 +140,11 @@ def _loops_over_parts(call: UOp, found: Mapping[UOp, _Parts]) -> Iterator[dict[U
     no such loop.
     """
     loops = _loops(call)
-    for buffer, index in _accesses(call):
+    for buffer, node in _accesses(call.src[0], realize.get_call_arg_uops(call)):
         if buffer not in found:
             continue
         parts = found[buffer]
-        loop = _row(index, parts.row)
+        loop = _row(node.src[1], parts.row)
         count = int(loop.vmax) + 1
         step = 1
         # tinygrad has merged loops: a row is (loop // step) % count.
@@ -191,18 +190,16 @@ def _changes(tree: UOp, found: Mapping[UOp, _Parts], buffers: list[UOp]) -> dict
     """Return what replaces loads and stores. `buffers` gets the parts."""
     elements: dict[UOp, list[tuple[UOp, UOp]]] = {}
     changes: dict[UOp, UOp] = {}
+    for buffer, node in _accesses(tree, [*buffers]):
+        if buffer in found:
+            elements[node] = _elements(node, found[buffer], buffers)
+            *others, (_, changes[node]) = elements[node]
+            for is_reached, element in reversed(others):
+                changes[node] = is_reached.where(element, changes[node])
     for node in tree.toposort():
         if node.op is Ops.STORE and node.src[0] in elements:
             value = node.src[1]
             changes[node] = UOp.group(*[each.store(value) for _, each in elements[node.src[0]]])
-        if node.op is not Ops.INDEX or node.src[0].op is not Ops.PARAM:
-            continue
-        parts = found.get(buffers[node.src[0].arg.slot])
-        if parts is not None:
-            elements[node] = _elements(node, parts, buffers)
-            *others, (_, changes[node]) = elements[node]
-            for is_reached, element in reversed(others):
-                changes[node] = is_reached.where(element, changes[node])
     return changes
 
 

@@ -180,9 +180,8 @@ class Recording(NamedTuple):
     @property
     def most_buffers(self) -> int:
         """The most buffers of a kernel."""
-        return max(
-            (len(realize.get_call_arg_uops(each)) for each in each_call(self.calls)), default=0
-        )
+        counts = map(len, map(realize.get_call_arg_uops, each_call(self.calls)))
+        return max(counts, default=0)
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
@@ -330,10 +329,9 @@ class Tape:
         """Run the calls: all, or where some depend on buffers without a value, those that depend on
         constants alone. A later run has what these give, such as copies of constants.
         """
-        known = [*map(effects, each_call(self.calls))]
-        made = set[UOp]().union(*[written for written, _ in known])
-        used = set[UOp]().union(*[used for _, used in known])
-        missing = {each for each in used - made if not each.is_realized}
+        known = effects(each_call(self.calls))
+        used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
+        missing = {each for each in used.difference(*known.values()) if not each.is_realized}
         items = self.calls
         if missing:
             items, _, _ = _split(items, missing, set(), {})
@@ -472,8 +470,8 @@ def record(
     given = {each.buffer for each in own}
     named = _held_arrays(held, given, names)
     once, kept, states = _split(tape.calls, given, {each.buffer for each in made}, named)
-    realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
-    fixed = set[UOp]().union(*[effects(call)[1] for call in once])
+    _run(once, {}, {})
+    fixed = set[UOp]().union(*map(realize.get_call_arg_uops, once))
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
 
@@ -489,11 +487,10 @@ def _bound_variables(inputs: Mapping[str, Any]) -> Iterable[UOp]:
 
 def _check_random(calls: Iterable[UOp]) -> None:
     """Raise ArgumentError if a call makes random numbers."""
-    seeds: set[UOp] = set()
-    for table in (Tensor._device_seeds, Tensor._device_rng_counters):
-        seeds.update(map(buffer_of, table.values()))
-    for call in calls:
-        if not seeds.isdisjoint(effects(call)[1]):
+    tensors = (*Tensor._device_seeds.values(), *Tensor._device_rng_counters.values())
+    seeds = set(map(buffer_of, tensors))
+    for call in effects(calls):
+        if not seeds.isdisjoint(realize.get_call_arg_uops(call)):
             raise ArgumentError(
                 "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does "
                 "not have. Make them an input, or realize such a tensor before the export",
@@ -529,13 +526,13 @@ def _split(
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant.
     """
-    known = {call: effects(call) for call in each_call(calls)}
+    known = effects(each_call(calls))
     changed = inputs | outputs
-    for call, (written, _) in known.items():
+    for call, written in known.items():
         for each in written:
             if each.is_realized or call.src[0].variables():
                 changed.add(each)
-    dynamic = reached(known.values(), changed)
+    dynamic = reached(known, changed)
     own = dynamic - inputs - outputs
     late = {each for each in own if each in held and not each.is_realized}
     once: Calls = []
@@ -543,55 +540,57 @@ def _split(
     filled: set[UOp] = set()
 
     def kept(call: UOp) -> list[UOp]:
-        written, used = known[call]
+        used = {*realize.get_call_arg_uops(call)}
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
             begun.update(used & late)
             return [call]
         once.append(call)
-        filled.update(written)
+        filled.update(known[call])
         return []
 
     rest = replaced(calls, kept)
     return once, rest, {each for each in own if each.is_realized or each in filled}
 
 
-def reached(known: Collection[tuple[set[UOp], set[UOp]]], buffers: set[UOp]) -> set[UOp]:
-    """Return buffers, and all whose values are computed from these by calls with such effects."""
+def reached(known: Mapping[UOp, set[UOp]], buffers: set[UOp]) -> set[UOp]:
+    """Return buffers, and all whose values calls compute from these. `known` is of `effects`."""
     result = set(buffers)
     size = 0
     while size != len(result):
         size = len(result)
-        for written, used in known:
-            if not result.isdisjoint(used):
+        for call, written in known.items():
+            if not result.isdisjoint(realize.get_call_arg_uops(call)):
                 result |= written
     return result
 
 
-def effects(call: UOp) -> tuple[set[UOp], set[UOp]]:
-    """Return the buffers that a call writes, and all that it uses.
+def effects(calls: Iterable[UOp]) -> dict[UOp, set[UOp]]:
+    """Return the buffers that each call writes.
 
     Raises
     ------
     ArgumentError
-        The call is not one of a kernel or a copy, or its buffers are those of several devices.
+        A call is not one of a kernel or a copy, or its buffers are those of several devices.
     """
-    tree = call.src[0]
-    buffers = realize.get_call_arg_uops(call)
-    strange = [each.op.name for each in buffers if each.op is not Ops.BUFFER]
-    if tree.op not in (Ops.SINK, Ops.COPY) or strange:
-        raise ArgumentError(
-            f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have",
-            argument="fn",
-        )
-    written = set()
-    if tree.op is Ops.COPY:
-        written.add(buffers[0])
-    for each in tree.toposort():
-        if each.op is Ops.STORE:
-            target = each.src[0].buf_uop
-            if target.op is Ops.PARAM:
-                written.add(buffers[target.arg.slot])
-    return written, set(buffers)
+    result: dict[UOp, set[UOp]] = {}
+    for call in calls:
+        tree = call.src[0]
+        buffers = realize.get_call_arg_uops(call)
+        strange = [each.op.name for each in buffers if each.op is not Ops.BUFFER]
+        if tree.op not in (Ops.SINK, Ops.COPY) or strange:
+            raise ArgumentError(
+                f"the function has {(*strange, tree.op.name)[0]}, which a program, on one device, does not have",
+                argument="fn",
+            )
+        result[call] = set()
+        if tree.op is Ops.COPY:
+            result[call].add(buffers[0])
+        for each in tree.toposort():
+            if each.op is Ops.STORE:
+                target = each.src[0].buf_uop
+                if target.op is Ops.PARAM:
+                    result[call].add(buffers[target.arg.slot])
+    return result
 
 
 def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
@@ -625,9 +624,7 @@ def _fresh(tensor: Tensor) -> Tensor:
     without gaps.
     """
     flat = Tensor.empty(tensor.max_numel(), dtype=tensor.dtype)
-    if not isinstance(tensor.numel(), int):
-        flat = flat[: tensor.numel()]
-    return flat.reshape(tensor.shape)
+    return flat[: tensor.numel()].reshape(tensor.shape)
 
 
 def _array(tensor: Tensor, name: str, shape: Sequence[Any]) -> Array:

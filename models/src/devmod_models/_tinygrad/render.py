@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pickle
 from base64 import b64decode
-from collections.abc import Iterable
 from functools import cache, partial
 from inspect import signature
 from typing import Any
@@ -110,8 +109,8 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
     ) -> Any:
         text = super().render_kernel(function_name, kernel, bufs, uops)
         for name, (uop, _) in bufs:
-            access = "read_write" if uop in self.written else "read"
-            text = text.replace(f"var<storage,read_write>{name}:", f"var<storage,{access}>{name}:")
+            if uop not in self.written:
+                text = text.replace(f",read_write>{name}:", f",read>{name}:")
         # tinygrad's is a uniform.
         infinity = "fn inf() -> f32 { let bits = 0x7f800000u; return bitcast<f32>(bits); }\n"
         return text.replace("@group(0) @binding(0)\nvar<uniform> INFINITY : f32;\n", infinity)
@@ -178,7 +177,7 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
     item
         The kernel's tree as pickled bytes in base64, which `record` made; and for each kind a list
         of its name, tinygrad's architecture, the kernel's name, and if they are not the heuristic's
-        the optimizations, a text of `optimizations_text`.
+        the optimizations, a text such as "UPCAST 0 8, LOCAL 1 16".
     """
     tree, kinds = item
     sink = pickle.loads(b64decode(tree))  # noqa: S301 - this program pickled it
@@ -214,11 +213,6 @@ def _render_kind(
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
     result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
     return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
-
-
-def optimizations_text(optimizations: Iterable[Any]) -> str:
-    """Return optimizations of tinygrad as a text, such as "UPCAST 0 8, LOCAL 1 16"."""
-    return ", ".join(f"{each.op.name} {each.axis} {each.arg}" for each in optimizations)
 
 
 def _optimized(scheduler: Any, text: str) -> Any:

@@ -31,8 +31,8 @@ _SECONDS = 240.0
 _CONSTANT = "optimizations"
 
 #: The optimizations of each kernel.
-Texts = dict[str, list[str]]
-#: The seconds that a kernel saves in a call on a device, the kernel, and the optimizations with
+Texts = dict[Candidates, list[str]]
+#: The seconds that a kernel saves in a call on a device, its name, and the optimizations with
 #: which it is faster than with the heuristic's, the fastest first.
 Faster = tuple[float, str, list[str]]
 
@@ -127,25 +127,24 @@ class Search:
             each.times.clear()
         self._report(f"{device}: measuring the kernels", 1.0)
         slow = self._slow()
-        forms: Texts = {}
-        for kernel in slow:
-            forms.setdefault(self._of(kernel).form, []).append(kernel)
+        forms: dict[str, list[Candidates]] = {}
+        for own in slow:
+            forms.setdefault(own.form, []).append(own)
         leaders = [each[0] for each in forms.values()]
         self._try(leaders, Candidates.first)
         self._try(leaders, Candidates.neighbours)
         others: Texts = {}
         for leader, *followers in forms.values():
-            others |= dict.fromkeys(followers, self._of(leader).fastest[:_SHARED])
+            others |= dict.fromkeys(followers, leader.fastest[:_SHARED])
         self._measure(others, _SECONDS / 2)
 
         result = []
-        for kernel, seconds in slow.items():
-            own = self._of(kernel)
+        for own, seconds in slow.items():
             default = own.times.get(own.default, 0.0)
             faster = [text for text in own.fastest if own.times[text] < _MOST_TIME * default]
             if faster:
                 gain = seconds * (1 - own.times[faster[0]] / default)
-                result.append((gain, kernel, faster))
+                result.append((gain, own.kernel, faster))
         return result
 
     def _of(self, kernel: str) -> Candidates:
@@ -155,7 +154,7 @@ class Search:
             self._candidates[kernel] = Candidates(plan.item(kernel), plan.rendered[kernel])
         return self._candidates[kernel]
 
-    def _slow(self) -> dict[str, float]:
+    def _slow(self) -> dict[Candidates, float]:
         """Return the kernels that may get variants, the slowest first, with the seconds of all
         launches of each in a call.
         """
@@ -168,30 +167,29 @@ class Search:
             if each.action == "launch" and each.on_device is not None:
                 totals[each.name.rpartition(": ")[2]] += each.on_device  # type: ignore[assignment]
         least = _LEAST_SHARE * sum(totals.values())
-        slow: dict[str, float] = {}
+        slow: dict[Candidates, float] = {}
         for kernel, seconds in totals.most_common():
             grid = self._plan.rendered[kernel]["grid"]
             # A variant has no names of the lengths that a call chooses.
             if seconds >= least and all(isinstance(each, int) for each in grid):
-                slow[kernel] = seconds
+                slow[self._of(kernel)] = seconds
         return slow
 
     def _try(
-        self, kernels: Iterable[str], amounts_of: Callable[[Candidates], Iterable[Amounts]]
+        self, kernels: Iterable[Candidates], amounts_of: Callable[[Candidates], Iterable[Amounts]]
     ) -> None:
         """Measure kernels with more optimizations."""
         wanted = {}
-        for kernel in kernels:
-            own = self._of(kernel)
+        for own in kernels:
             texts = dict.fromkeys(map(own.text, amounts_of(own)))
             for text in ("", *own.times):
                 texts.pop(text, None)
-            wanted[kernel] = [*texts]
+            wanted[own] = [*texts]
         self._measure(wanted, self._end - monotonic())
 
     def _measure(self, kernels: Texts, seconds: float) -> None:
         """Measure kernels with more optimizations, beside the heuristic's, in so many seconds."""
-        wanted = {kernel: texts for kernel, texts in kernels.items() if texts}
+        wanted = {own: texts for own, texts in kernels.items() if texts}
         if not wanted or seconds <= 0:
             return
         self._add_rendered(wanted)
@@ -210,13 +208,11 @@ class Search:
         parameters.
         """
         items = []
-        for kernel, texts in kernels.items():
-            own = self._of(kernel)
+        for own, texts in kernels.items():
             new = [text for text in texts if text not in own.rendered]
-            items.append([own.tree, [self._plan.item(kernel, text) for text in new]])
+            items.append([own.tree, [self._plan.item(own.kernel, text) for text in new]])
         results = self._plan.results_of(items)
-        for (_, wanted), kernel, (answers, _) in zip(items, kernels, results, strict=True):
-            own = self._of(kernel)
+        for (_, wanted), own, (answers, _) in zip(items, kernels, results, strict=True):
             expected = own.rendered[own.default]["parameters"]
             for (*_, text), answer in zip(wanted, answers or [{}] * len(wanted), strict=True):
                 own.rendered[text] = {}
@@ -226,7 +222,7 @@ class Search:
     def _records_of(
         self,
         module: devmod.Module,
-        kernels: Iterable[str],
+        kernels: Iterable[Candidates],
         devices: Sequence[str],
         seconds: float = inf,
     ) -> Sequence[TuningRecord]:
@@ -236,13 +232,13 @@ class Search:
         names = [each.name for each in module.functions[self._plan.name].interface.params]  # type: ignore[union-attr]
         end = monotonic() + seconds
         records: list[TuningRecord] = []
-        for kernel in kernels:
+        for own in kernels:
             rest = end - monotonic()
             if rest <= 0:
                 break
             result = devmod.tune(
                 module,
-                kernel,
+                own.kernel,
                 dict(zip(names, self._inputs, strict=False)),
                 devices=devices,
                 records=self._records,
@@ -257,12 +253,11 @@ class Search:
         that could not be rendered.
         """
         rows = []
-        for kernel, texts in kernels.items():
-            own = self._of(kernel)
+        for own, texts in kernels.items():
             row = []
             for text in dict.fromkeys([own.default, *texts]):
                 if own.rendered[text]:
-                    row.append((kernel, {**own.rendered[text], "optimizations": text}))
+                    row.append((own.kernel, {**own.rendered[text], "optimizations": text}))
             rows.append(row)
 
         # The first variants, those of the heuristic, then the second ones, and so on.
@@ -282,13 +277,13 @@ class Search:
         room = _ROOM * sum(len(each["text"]) for each in self._plan.rendered.values())
         chosen: Texts = {}
         for _, kernel, faster in sorted(found, reverse=True):
-            texts = chosen.setdefault(kernel, [])
+            own = self._of(kernel)
             for text in faster:
-                length = len(self._of(kernel).rendered[text]["text"])
-                if text in texts:
+                length = len(own.rendered[text]["text"])
+                if text in chosen.get(own, ()):
                     break
                 if length <= room:
                     room -= length
-                    texts.append(text)
+                    chosen.setdefault(own, []).append(text)
                     break
-        return {kernel: texts for kernel, texts in chosen.items() if texts}
+        return chosen
