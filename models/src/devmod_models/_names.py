@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 
-def default_names(fn: Callable[..., Any], count: int) -> list[str]:
+def default_names(fn: Any, count: int) -> list[str]:
     """Return the names of a function's first parameters, or x0, x1, ... if it has fewer."""
     names = []
     for each in inspect.signature(fn).parameters.values():

@@ -302,9 +302,9 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     notes: list[str] = []
     constants = _initializers(graph, files)
     read = _Inputs([each for each in graph.input if each.name not in constants], dims, notes)
+    read.move_empty(constants)
     inputs = read.result
-    _move_empty(inputs, constants, notes)
-    reader = _Nodes(model, files, constants, inputs)
+    reader = _Nodes(model, files, constants, {"", *constants, *inputs})
     version = reader.versions.get("", 0)
     newest = onnx_opset_version()
     if version > newest:
@@ -322,23 +322,6 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     return Model(inputs, outputs, nodes, constants, tuple(notes), tuple(read.chosen))
 
 
-def _move_empty(
-    inputs: dict[str, tuple[str, Shape]],
-    constants: dict[str, Constant],
-    notes: list[str],
-) -> None:
-    """Make constants of the inputs without elements."""
-    import numpy as np
-
-    for name, (dtype, shape) in [*inputs.items()]:
-        if 0 not in shape:
-            continue
-        sides = [getattr(side, "high", side) for side in shape]
-        constants[name] = np.empty(sides, dtype)
-        del inputs[name]
-        notes.append(f"the input {quote_name(name)} has no elements, and no call gives it")
-
-
 class _Nodes:
     """The nodes of a model.
 
@@ -348,8 +331,8 @@ class _Nodes:
         The model, and the files beside it.
     constants
         The initializers, to which the values of nodes `Constant` are added.
-    inputs
-        The inputs by name.
+    known
+        The names of the inputs and the constants.
 
     Attributes
     ----------
@@ -360,13 +343,13 @@ class _Nodes:
     """
 
     def __init__(
-        self, model: Any, files: _Files, constants: dict[str, Constant], inputs: Mapping[str, Any]
+        self, model: Any, files: _Files, constants: dict[str, Constant], known: set[str]
     ) -> None:
         self._files = files
         self._constants = constants
         self.versions = {_domain(each.domain): each.version for each in model.opset_import}
         self._functions = {(_domain(each.domain), each.name) for each in model.functions}
-        self.known = {"", *constants, *inputs}
+        self.known = known
         #: The names here of values of graphs around the next node, the innermost graph first.
         self._scopes: ChainMap[str, str] = ChainMap()
 
@@ -639,6 +622,19 @@ class _Inputs:
         if self.missing:
             choices = " ".join(dict.fromkeys(self.missing))
             raise ArgumentError(f"the model leaves lengths open, so choose them: {choices}")
+
+    def move_empty(self, constants: dict[str, Constant]) -> None:
+        """Make constants of the inputs without elements."""
+        import numpy as np
+
+        for name, (dtype, shape) in [*self.result.items()]:
+            if 0 in shape:
+                sides = [getattr(side, "high", side) for side in shape]
+                constants[name] = np.empty(sides, dtype)
+                del self.result[name]
+                self.notes.append(
+                    f"the input {quote_name(name)} has no elements, and no call gives it"
+                )
 
     def _read(self, value: Any) -> tuple[str, Shape]:
         what = f"the input {quote_name(value.name)}"
