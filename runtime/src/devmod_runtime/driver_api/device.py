@@ -44,7 +44,7 @@ class DriverStream(Stream):
     is_captured : bool
         Whether the driver captures the stream, or the captured launches are not queued yet. A
         launch then holds `lock`: a launch of another thread would otherwise run before earlier ones
-        of that thread.
+        of that thread. After an interrupt the driver may capture nothing yet.
     lock
         Held while a capture begins or ends, and for other operations than launches, which the
         driver refuses during a capture.
@@ -62,8 +62,11 @@ class DriverStream(Stream):
         if not self.is_default:
             self.lock = fork_safe(RLock())
         self.is_captured = False
-        #: The capture of the stream's batches; None before the first batch.
-        self._capture: Capture | None = None
+        #: The active batches.
+        self._batches: set[object] = set()
+        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An
+        #: interrupt may leave one.
+        self._graphs: list[Any] = []
 
     def batch(self) -> AbstractContextManager[object]:
         """As `Stream.batch`: the launches become one graph of the driver.
@@ -75,9 +78,8 @@ class DriverStream(Stream):
         if self.is_default:
             return nullcontext()
         with self.lock:
-            capture = self._capture = self._capture or Capture(self)
-            if capture.batches or not self._is_captured_elsewhere():
-                return capture.batch()
+            if self._batches or not self._is_captured_elsewhere():
+                return Batch(self._batches, self._resume, self._end_batch)
             return nullcontext()
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
@@ -120,8 +122,7 @@ class DriverStream(Stream):
         singly: list[Sequence[Work]] = []
 
         def queue() -> None:
-            is_own = self._capture is not None and self._capture.is_begun
-            if self.is_default or is_own or not self._is_captured_elsewhere():
+            if self.is_default or self._is_begun or not self._is_captured_elsewhere():
                 graph()
                 return
             if not singly:
@@ -135,8 +136,8 @@ class DriverStream(Stream):
         """Return a context manager: an active batch submits its launches and captures none while
         the body runs. The thread holds `lock`.
         """
-        if self._capture is not None and self._capture.is_begun:
-            return _suspended([], [self._capture])
+        if self._is_begun:
+            return _suspended([], [self])
         return nullcontext()
 
     def _is_captured_elsewhere(self) -> bool:
@@ -170,6 +171,77 @@ class DriverStream(Stream):
         ):
             context.driver.call("wait_event", self.handle, event.handle, 0)
 
+    # -- batches: the driver captures their launches into a graph
+
+    @property
+    def _is_begun(self) -> bool:
+        """Whether a capture of batches was begun by `_resume`, and not completed by `_pause`."""
+        return self.is_captured and self in self.device.context.captures
+
+    def _pause(self) -> None:
+        """Submit the launches captured so far, and capture no more. After an interrupt, the next
+        call completes both.
+        """
+        with self.device.calls("{} refused the launches of a batch") as context, self.lock:
+            if not self._is_begun:
+                return
+            try:
+                with context:
+                    self._submit(context)
+            except DriverError:
+                self._end_capture()
+                raise
+            self._end_capture()
+
+    def _resume(self) -> None:
+        """Capture the following launches, if a batch is active."""
+        with self.device.calls("{} cannot begin a batch") as context, self.lock:
+            if self._is_begun or not self._batches:
+                return
+            # Registered before it begins, so that memory of captured launches is not freed. The
+            # next operation ends an interrupted capture.
+            self.is_captured = True
+            context.captures[self] = None
+            if context.waits:
+                self._end_capture()
+                return  # the launches are queued one by one
+            try:
+                with context:
+                    context.driver.call("begin_capture", self.handle, RELAXED_CAPTURE)
+            except DriverError:
+                self._end_capture()
+                raise
+
+    def _end_batch(self) -> None:
+        """Submit the captured launches, if the outermost batch has ended."""
+        with self.lock:
+            if not self._batches:
+                self._pause()
+
+    def _end_capture(self) -> None:
+        self.device.context.end_capture(self)
+        self.is_captured = False
+
+    def _submit(self, context: Context) -> None:
+        """End the capture and queue its graph once."""
+        driver = context.driver
+        graphs = self._graphs
+        if driver.call("is_capturing", self.handle):
+            graphs.clear()  # an interrupt came before the end of the capture
+            driver.create_into(graphs, "end_capture", self.handle)
+        if not graphs or not graphs[0].value:
+            return
+        destroyed = list(graphs)
+        try:
+            executable = context.graphs.create(graphs[0].value)
+            driver.launch_graph_of(graphs, executable.value, self.handle)
+        except DriverError:
+            graphs.clear()
+            raise
+        finally:
+            if not graphs:
+                driver.destroy_from(destroyed, "destroy_graph")
+
 
 class DriverEvent(Event):
     """A point in a stream, with its time."""
@@ -196,117 +268,11 @@ class DriverEvent(Event):
         earlier.synchronize()
         self.synchronize()
         with self.device.calls("{} cannot return the time of an event") as context, context:
-            return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
+            milliseconds: float = context.driver.call("elapsed_time", earlier.handle, self.handle)
+            return milliseconds * 1e-3
 
 
-# -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted
-# together again and again.
-
-
-class Capture:
-    """The batches of one stream, whose launches the driver captures into a graph.
-
-    Attributes
-    ----------
-    stream
-        The stream.
-    batches
-        The active batches.
-    """
-
-    def __init__(self, stream: DriverStream) -> None:
-        self.stream = stream
-        self.batches: set[object] = set()
-        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An
-        #: interrupt may leave one.
-        self._graphs: list[Any] = []
-
-    def batch(self) -> Batch:
-        """Return the context manager of a batch."""
-        return Batch(self.batches, self.resume, self._end_batch)
-
-    def pause(self) -> None:
-        """Submit the launches captured so far, and capture no more."""
-        with self.stream.lock:
-            if self.is_begun:
-                self._submit()
-
-    def resume(self) -> None:
-        """Capture the following launches, if a batch is active."""
-        check_driver(self.stream.device.kind)
-        with self.stream.lock:
-            if self.batches and not self.is_begun:
-                self._begin_capture()
-
-    def _end_batch(self) -> None:
-        """Submit the captured launches, if the outermost batch has ended."""
-        with self.stream.lock:
-            if not self.batches:
-                self.pause()
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt
-        the driver may capture nothing yet.
-        """
-        return self in self.stream.device.context.captures
-
-    def _begin_capture(self) -> None:
-        context = self.stream.device.context
-        # Registered before it begins, so that memory of captured launches is not freed. The next
-        # operation ends an interrupted capture.
-        context.captures[self] = None
-        if context.waits:
-            context.captures.pop(self, None)
-            return  # the launches are queued one by one
-        self.stream.is_captured = True
-        try:
-            with context:
-                context.driver.call("begin_capture", self.stream.handle, RELAXED_CAPTURE)
-        except DriverError as error:
-            self._end()
-            raise self.stream.device.driver_error(
-                f"{self.stream.device} cannot begin a batch", error
-            ) from error
-
-    def _submit(self) -> None:
-        """End the capture and queue its graph once. After an interrupt, the next call completes
-        both.
-        """
-        context = self.stream.device.context
-        driver = context.driver
-        stream = self.stream.handle
-        try:
-            with context:
-                if driver.call("is_capturing", stream):
-                    self._graphs.clear()  # an interrupt came before the end of the capture
-                    driver.create_into(self._graphs, "end_capture", stream)
-                if self._graphs and driver.handle_in(self._graphs):
-                    self._queue(self._graphs)
-        except DriverError as error:
-            self._end()
-            raise self.stream.device.driver_error(
-                f"{self.stream.device} refused the launches of a batch", error
-            ) from error
-        self._end()
-
-    def _end(self) -> None:
-        self.stream.is_captured = False
-        self.stream.device.context.end_capture(self)
-
-    def _queue(self, graphs: list[Any]) -> None:
-        context = self.stream.device.context
-        driver = context.driver
-        destroyed = list(graphs)
-        try:
-            executable = context.graphs.create(driver.handle_in(graphs))
-            driver.launch_graph_of(graphs, executable.value, self.stream.handle)
-        except DriverError:
-            graphs.clear()
-            raise
-        finally:
-            if not graphs:
-                driver.destroy_from(destroyed, "destroy_graph")
+# -- Graphs: prepared launches that are submitted together again and again.
 
 
 @contextmanager
@@ -315,13 +281,13 @@ def _suspended(waits: list[object], captures: Sequence[Any]) -> Iterator[None]:
     which the `waits` are marked.
     """
     for each in captures:
-        each.pause()
+        each._pause()
     try:
         yield
     finally:
         waits.clear()
         for each in captures:
-            each.resume()
+            each._resume()
 
 
 #: Seconds between two looks of a graph that is to be captured at the waits of other threads.
@@ -347,7 +313,6 @@ class Graph:
     def __init__(
         self, stream: DriverStream, launches: Sequence[Work], target: DriverStream
     ) -> None:
-        check_driver(stream.device.kind)
         self._stream = target
         self._launches = tuple(launches)
         #: CUDA and HIP forbid calls of several threads at once with one graph. A wait for the
@@ -408,12 +373,12 @@ class Graph:
                     context.end_capture(self)
             sleep(_CAPTURE_DELAY)
 
-    def pause(self) -> None:
+    def _pause(self) -> None:
         """Wait for the end of the capture."""
         with self._lock:
             pass
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         """Do nothing: a graph is captured once."""
 
     def __call__(self) -> None:

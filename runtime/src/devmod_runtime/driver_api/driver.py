@@ -282,13 +282,6 @@ class Driver(ABC):
         if status:
             raise self.error(self.api.functions["launch_graph"].name, status)
 
-    def handle_in(self, cell: Sequence[Any]) -> int:
-        """Return the handle of `create_into`; also of a list with a plain handle."""
-        place = cell[0]
-        if type(place) is int:
-            return place
-        return int(place.value or 0)
-
     # -- process and devices
 
     def initialize(self) -> None:

@@ -215,7 +215,7 @@ class Streams(Handles):
 
     def _put_before_default(self, cell: Cell) -> None:
         # Other libraries take arrays in the default stream's order.
-        self._context.order(self._driver.api.legacy_stream, self._driver.handle_in(cell))
+        self._context.order(self._driver.api.legacy_stream, cell[0].value)
 
 
 class Modules(Handles):
