@@ -269,19 +269,29 @@ class GuardedMemory(DeviceArray):
     end: int
     is_filled: bool
 
-    def damage(self) -> Damage | None:
-        """Return the changed bytes of the zones. None without a change."""
+    def damage(self, size: int) -> tuple[int, bytes, int] | None:
+        """Return the number and the bytes of the changed element nearest to the array, with
+        elements of `size` bytes, and the number of changed bytes. None without a change.
+        """
         low = self[: self.start].numpy()
         high = self[self.end :].numpy()
         changed_low = np.flatnonzero(low != _zone(self.number, low.size))
         changed_high = np.flatnonzero(high != _zone(self.number, high.size))
-        count = changed_low.size + changed_high.size
-        if not count:
-            return None
-        # The byte nearest to the array.
+        # The byte nearest to the array, and the first byte of its zone, counted from the array's.
         if changed_high.size:
-            return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
-        return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
+            zone = high
+            place = int(changed_high[0])
+            start = self.end - self.start
+        elif changed_low.size:
+            zone = low
+            place = int(changed_low[-1])
+            start = -self.start
+        else:
+            return None
+        index = (start + place) // size
+        at = index * size - start
+        element = bytes([FILL]) * -at + zone.tobytes()[max(at, 0) : at + size]
+        return index, element, changed_low.size + changed_high.size
 
     def assign(self, values: Any) -> None:
         """Set the bytes of the array. Devices write and clear whole words, which may have bytes of
@@ -298,33 +308,6 @@ class GuardedMemory(DeviceArray):
             for zone in (self[: self.start], self[self.end :]):
                 zone.copy_from(_zone(self.number, zone.nbytes))
             self.is_filled = True
-
-
-class Damage(NamedTuple):
-    """What has changed around an array.
-
-    Attributes
-    ----------
-    place
-        The changed byte nearest to the array, as its place in `zone`.
-    zone
-        The bytes of the zone.
-    start
-        The first byte of the zone, counted from that of the array.
-    changed
-        The number of changed bytes of both zones.
-    """
-
-    place: int
-    zone: bytes
-    start: int
-    changed: int
-
-    def element(self, size: int) -> tuple[int, bytes]:
-        """Return the number of the changed element, and its bytes."""
-        index = (self.start + self.place) // size
-        at = index * size - self.start
-        return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
 
 
 def _zone(number: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -483,23 +466,26 @@ class GuardedCall(KernelCall):
         """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a
         read-only array.
         """
-        for argument, array, memory in self.guarded:
-            damage = memory.damage()
-            if damage is not None:
-                for _, _, each in self.guarded:
-                    each.is_filled = False
-                raise self._outside(argument, array, memory, damage)
+        for guarded in self.guarded:
+            error = self._outside(*guarded)
+            if error is not None:
+                for _, _, memory in self.guarded:
+                    memory.is_filled = False
+                raise error
         for argument, array, before in self._contents:
             after = _bytes_of(array)
             if after != before:
                 raise self._read_only(argument, array, before, after)
 
     def _outside(
-        self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage
-    ) -> GuardError:
+        self, argument: Argument, array: DeviceArray, base: GuardedMemory
+    ) -> GuardError | None:
         dtype = parse_dtype(array.dtype)
         size = max(array_bytes(dtype), 1)  # packed elements have less than a byte
-        index, data = damage.element(size)
+        damage = base.damage(size)
+        if damage is None:
+            return None
+        index, data, changed = damage
         if array.nbytes:
             # The kernel counts from the start of a view.
             index -= (array._offset - base.start) // size
@@ -511,7 +497,7 @@ class GuardedCall(KernelCall):
             index,
             value,
             f"has written outside of {argument.label}",
-            f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; changed bytes around it: {damage.changed}",
+            f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; changed bytes around it: {changed}",
             "Compare the bound in the kernel with this number of elements, or pass a larger array",
         )
 
