@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
 from devmod import Local
-from devmod._plugins import hooks, registry
+from devmod._plugins import hooks
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.tables import aligned
@@ -194,7 +194,7 @@ class Profile:
         #: Of each device: other threads queue nothing between the two events of a launch.
         self._locks: dict[Device, Any] = {}
         self._start = self._process = 0
-        self._hooked = self._is_active = False
+        self._is_active = False
         #: The distributions of which a hook has failed.
         self._warned: set[str] = set()
 
@@ -203,10 +203,6 @@ class Profile:
             raise ArgumentError(
                 "a profile is used once: call devmod.profile() again", argument="profile"
             )
-        self._hooked = any(
-            claim.name.partition(".")[0] == "devmod_launch"
-            for claim in registry.claims("devmod.hooks")
-        )
         self._start = perf_counter_ns()
         self._process = os.getpid()
         self._is_active = True
@@ -423,26 +419,27 @@ class Profile:
                 own = _bytes_of(arguments)
             launch = original(launch, name, stream, arguments)
             record = self._queued("launch", name, stream, own, launch)
-            if not self._hooked:
+            callers = hooks.callers("devmod_launch", stream.device.kind)
+            if not callers:
                 return record
 
             def passed_on(*args: Any, **keywords: Any) -> Any:
                 result = record(*args, **keywords)
                 if not self._local.passing:
-                    self._pass_on(stream.device.kind, self._record(self._local.queued))
+                    self._pass_on(callers, self._record(self._local.queued))
                 return result
 
             return passed_on
 
         return queue
 
-    def _pass_on(self, kind: str, record: Record) -> None:
+    def _pass_on(self, callers: Iterable[tuple[Any, Method]], record: Record) -> None:
         """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each
         distribution, and not an error of the launch.
         """
         self._local.passing = True
         try:
-            for claim, call in hooks.callers("devmod_launch", kind):
+            for claim, call in callers:
                 try:
                     call(record=record)
                 except Exception as error:  # noqa: BLE001 - a plugin may raise anything
