@@ -799,7 +799,7 @@ def read_cuda_binary(data: bytes) -> None:
         device: Any = _Processor("sm_90:ptx8.3")
         for fmt in ("cubin", "fatbin", "ptx"):
             binary = attempt(partial(read_binary, fmt, data, device, ()))
-            if binary is not None and binary[1] is not None:
+            if binary is not None:
                 attempt(partial(check_kernels, binary[1]))
 
 

@@ -14,9 +14,10 @@ def foreign_context(device: Any) -> Iterator[int]:
     library, handle = device.driver.library, ctypes.c_void_p()
     flags, number = ctypes.c_uint(0), ctypes.c_int(device.handle)
     if device.driver.version >= 12050:
-        device.driver.check("cuCtxCreate_v4", ctypes.byref(handle), None, flags, number)
+        status = library.cuCtxCreate_v4(ctypes.byref(handle), None, flags, number)
     else:
-        device.driver.check("cuCtxCreate_v2", ctypes.byref(handle), flags, number)
+        status = library.cuCtxCreate_v2(ctypes.byref(handle), flags, number)
+    assert status == 0
     try:
         yield handle.value or 0
     finally:

@@ -16,7 +16,7 @@ from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_cuda._calls import ptx_version
-from devmod_runtime.driver_api.driver import DriverLaunchConfig, ParameterBlock
+from devmod_runtime.driver_api.driver import DriverLaunchConfig
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = 'extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }'
@@ -310,10 +310,11 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
         )
         driver.call("fill", pointer, 0, 256, 1)
         driver.call("synchronize_stream", 1)
-    block = ParameterBlock(12, (0, 8))
-    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
-    config = driver.launch_config(DriverLaunchConfig((1, 1, 1), (64, 1, 1), 0), 1)
-    prepared = driver.prepare_launch(context.handle, config, function, block, Exception)
+    data = pointer.to_bytes(8, "little") + (1).to_bytes(4, "little")
+    block = ctypes.create_string_buffer(data, 12)
+    config = DriverLaunchConfig((1, 1, 1), (64, 1, 1), 0)
+    launch = driver.launch_call(config, 1, function, block, (0, 8))
+    prepared = driver.prepare_launch(context.handle, launch, Exception)
     queries: list[int] = []
 
     def work() -> None:

@@ -21,6 +21,7 @@ METHODS = {
     "create_into": (1,),
     "destroy_from": (1,),
     "_queue": (2,),
+    "_find": (0,),
     "Handles": (1, 2),
     "Streams": (1, 2),
     "Modules": (2,),

@@ -6,7 +6,7 @@ import re
 import sys
 from contextlib import suppress
 
-from devmod.backend import compile_error
+from devmod.backend import compile_error, find_spec
 from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, list_names
 from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
@@ -16,13 +16,13 @@ from devmod_runtime import source_text
 from devmod_runtime.driver_api.binaries import (
     DriverBinaries,
     LoadedBinary,
-    architecture_rules,
     load_error,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
 
     from devmod import Origin
     from devmod_cuda._device import CudaDevice
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # may crash on a damaged binary.
 
 
+#: What is known of a kernel in a compressed binary.
+UNKNOWN = KernelEntry("", None)
 #: The start of each binary format, and its name in messages.
 _MAGIC = {"cubin": (b"\x7fELF", "an ELF file"), "fatbin": (b"\x50\xed\x55\xba", "a CUDA fatbin")}
 
@@ -61,12 +63,12 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
 
 def read_binary(
     fmt: str, code: bytes | memoryview, device: CudaDevice, names: Collection[str]
-) -> tuple[bytes, Mapping[str, KernelEntry] | None]:
+) -> tuple[bytes, Mapping[str, KernelEntry]]:
     """Return a binary for the driver and its kernels by symbol, after its check against a device.
     PTX ends with a zero byte.
 
-    The kernels are None if the binary is compressed and only the driver can read it; else they have
-    those of `names`.
+    The kernels have those of `names`. They are `UNKNOWN` if the binary is compressed, so that only
+    the driver can read it.
 
     Raises
     ------
@@ -79,21 +81,21 @@ def read_binary(
     check_architecture(fmt, code, device)
     if fmt == "ptx":
         text = _text_of(code)
-        kernels: Mapping[str, KernelEntry] | None = read_ptx(str(text, "utf-8"))
+        kernels: Mapping[str, KernelEntry] = read_ptx(str(text, "utf-8"))
         data = bytes(text) + b"\0"
     elif fmt == "cubin":
         _check_elf(code)
         data = bytes(code)
         kernels = index_cubin(data)
     else:
-        kernels, data = _read_fatbin(code, device), bytes(code)
-    if kernels is not None:
-        for name in names:
-            if name not in kernels:
-                raise FormatError(
-                    f"the cuda payload of format {fmt!r} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}",
-                    kind="cuda",
-                )
+        data = bytes(code)
+        kernels = _read_fatbin(code, device, names)
+    for name in names:
+        if name not in kernels:
+            raise FormatError(
+                f"the cuda payload of format {fmt!r} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}",
+                kind="cuda",
+            )
     return data, kernels
 
 
@@ -107,8 +109,8 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     FormatError
         The architecture of the binary cannot be read.
     """
-    architecture, rank = architecture_rules("cuda")
-    variant = architecture(fmt, code)
+    spec: Any = find_spec("cuda")  # a program may have replaced it
+    variant = spec.architecture(fmt, code)
     what = f"the cuda payload of format {fmt!r}"
     if not variant:
         expected = {
@@ -117,14 +119,14 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
             "fatbin": "expected an entry of PTX or of a cubin",
         }[fmt]
         raise FormatError(f"the architecture of {what} cannot be read: {expected}", kind="cuda")
-    if rank(variant, device.arch) is not None:
+    if spec.rank(variant, device.arch) is not None:
         return
     # Whether the device could run it with any driver: the variants without the versions of PTX.
     parts = [part.partition(":ptx") for part in variant.split(",")]
     newer = [
         (name, version)
         for name, mark, version in parts
-        if mark and rank(name, device.arch) is not None
+        if mark and spec.rank(name, device.arch) is not None
     ]
     if newer:
         version = newer[0][1]
@@ -157,22 +159,26 @@ def _text_of(code: bytes | memoryview) -> bytes:
     return bytes(code).rstrip(b"\0")
 
 
-def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, KernelEntry] | None:
-    """Return the kernels of the member that the device runs; None if it is compressed."""
-    architecture, rank = architecture_rules("cuda")
+def _read_fatbin(
+    code: bytes | memoryview, device: CudaDevice, names: Collection[str]
+) -> Mapping[str, KernelEntry]:
+    """Return the kernels of the member that the device runs; those of `names` if it is
+    compressed.
+    """
+    spec: Any = find_spec("cuda")
     best = None
     best_rank = -1
     for member in fatbin_members(code):
         fmt = member.kind
         if fmt not in ("ptx", "cubin"):
             continue
-        variant = architecture(fmt, member.data)
-        member_rank = rank(variant, device.arch) if variant else None
+        variant = spec.architecture(fmt, member.data)
+        member_rank = spec.rank(variant, device.arch) if variant else None
         if member_rank is not None and member_rank > best_rank:
             best = member
             best_rank = member_rank
     if best is None:
-        return None
+        return dict.fromkeys(names, UNKNOWN)
     if best.kind == "ptx":
         return read_ptx(str(_text_of(best.data), "utf-8", "replace"))
     _check_elf(best.data)

@@ -26,7 +26,7 @@ from itertools import repeat, starmap
 from typing import Any
 
 from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, Failures, ParameterBlock
+from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, Failures, LaunchCall
 
 # -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a
 # device.
@@ -83,6 +83,9 @@ FUNCTIONS = {
     "free": DriverFunction("cuMemFree", (), (_address,), "cuMemFree_v2"),
     "allocate_host": DriverFunction("cuMemHostAlloc", (_handle,), (_size, _number)),
     "free_host": DriverFunction("cuMemFreeHost", (), (_handle,)),
+    "pointer_attributes": DriverFunction(
+        "cuPointerGetAttributes", (), (_number, _handle, _handle, _address)
+    ),
     "memory_range": DriverFunction(
         "cuMemGetAddressRange", (_address, _size), (_address,), "cuMemGetAddressRange_v2"
     ),
@@ -117,8 +120,10 @@ FUNCTIONS = {
     "synchronize_event": DriverFunction("cuEventSynchronize", (), (_handle,)),
     "is_event_done": DriverFunction("cuEventQuery", (), (_handle,)),
     "elapsed_time": DriverFunction("cuEventElapsedTime", (c_float,), (_handle, _handle)),
-    "elapsed_time_v2": DriverFunction("cuEventElapsedTime_v2", (c_float,), (_handle, _handle)),
     "exchange_capture_mode": DriverFunction("cuThreadExchangeStreamCaptureMode"),
+    "load_module": DriverFunction(
+        "cuModuleLoadDataEx", (_handle,), (c_char_p, _number, _handle, _handle)
+    ),
     "unload_module": DriverFunction("cuModuleUnload", (), (_handle,)),
     "get_function": DriverFunction("cuModuleGetFunction", (_handle,), (_handle, c_char_p)),
     "get_global": DriverFunction(
@@ -128,6 +133,12 @@ FUNCTIONS = {
     "set_function_attribute": DriverFunction("cuFuncSetAttribute", (), (_handle, c_int, c_int)),
     "max_active_blocks": DriverFunction(
         "cuOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)
+    ),
+    "max_active_clusters": DriverFunction(
+        "cuOccupancyMaxActiveClusters", (c_int,), (_handle, _handle)
+    ),
+    "encode_tensor_map": DriverFunction(
+        "cuTensorMapEncodeTiled", (), (_handle, c_int, _number, *(_handle,) * 5, *(c_int,) * 4)
     ),
     "preferred_block": DriverFunction(
         "cuOccupancyMaxPotentialBlockSize", (c_int, c_int), (_handle, _handle, _size, c_int)
@@ -282,7 +293,7 @@ class CudaDriver(Driver):
         finally:
             self.call("pop_context")
 
-    # -- memory and events
+    # -- memory
 
     def locate(self, address: int) -> tuple[int, int, int]:
         count = len(_ATTRIBUTES)
@@ -290,24 +301,15 @@ class CudaDriver(Driver):
         places = (c_void_p * count)(
             *(ctypes.addressof(values) + 8 * place for place in range(count))
         )
-        self.check(
-            "cuPointerGetAttributes",
-            c_uint(count),
-            (c_int * count)(*_ATTRIBUTES),
-            places,
-            c_uint64(address),
-        )
+        attributes = (c_int * count)(*_ATTRIBUTES)
+        self.call("pointer_attributes", count, attributes, places, address)
         context, kind, ordinal = values
         return context, kind, ordinal
 
-    def elapsed_time(self, start: int, end: int) -> float:
-        return float(
-            self.call("elapsed_time_v2" if self.version >= 12080 else "elapsed_time", start, end)
-        )
-
     # -- launches
 
-    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
+    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> _Config:
+        """Return the configuration of a launch in a stream, which has this handle."""
         grid, block, shared_memory, attributes = shape
         items = (_Attribute * len(attributes))()
         for item, (number, value) in zip(items, attributes, strict=True):
@@ -320,19 +322,23 @@ class CudaDriver(Driver):
         )
 
     def launch_call(
-        self, config: Any, function: int, block: ParameterBlock
-    ) -> tuple[str, Any, tuple[Any, ...]]:
-        return (
-            "cuLaunchKernelEx",
-            self._launch,
-            (byref(config), c_void_p(function), None, c_void_p(block.extra)),
-        )
+        self,
+        config: DriverLaunchConfig,
+        stream: int,
+        function: int,
+        block: Any,
+        offsets: Sequence[int],
+    ) -> LaunchCall:
+        size = c_size_t(len(block))
+        # The marks of the block's address, of the address of its size, and of the end.
+        extra: Any = (c_void_p * 5)(1, ctypes.addressof(block), 2, ctypes.addressof(size), 0)
+        extra.memory = block, size
+        driver_config = byref(self.launch_config(config, stream))
+        return "cuLaunchKernelEx", self._launch, (driver_config, c_void_p(function), None, extra)
 
-    def max_active_clusters(self, function: int, config: Any) -> int:
+    def max_active_clusters(self, function: int, config: _Config) -> int:
         """Return the most clusters of a launch that the device runs at once."""
-        count = c_int()
-        self.check("cuOccupancyMaxActiveClusters", byref(count), c_void_p(function), byref(config))
-        return count.value
+        return int(self.call("max_active_clusters", function, byref(config)))
 
     # -- modules and functions
 
@@ -340,23 +346,15 @@ class CudaDriver(Driver):
         """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte
         behind it, which every bytes object has.
         """
-        binary = c_char_p(bytes(data))
-        module = c_void_p()
         log = ctypes.create_string_buffer(_LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
-            self.check(
-                "cuModuleLoadDataEx",
-                byref(module),
-                binary,
-                c_uint(2),
-                (c_int * 2)(*_JIT_ERROR_LOG),
-                values,
+            return int(
+                self.call("load_module", bytes(data), 2, (c_int * 2)(*_JIT_ERROR_LOG), values)
             )
         except DriverError as error:
             error.log = log.value.decode(errors="replace").strip()
             raise
-        return module.value or 0
 
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
         """Return the offset and size of each parameter of a function; None if the driver is older
@@ -393,17 +391,20 @@ class CudaDriver(Driver):
         rank = len(shape)
         memory = ctypes.create_string_buffer(128 + 63)
         start = -ctypes.addressof(memory) % 64  # a CUtensorMap is aligned to 64 bytes
-        self.check(
-            "cuTensorMapEncodeTiled",
-            c_void_p(ctypes.addressof(memory) + start),
-            c_int(dtype),
-            c_uint(rank),
-            c_void_p(pointer),
+        self.call(
+            "encode_tensor_map",
+            ctypes.addressof(memory) + start,
+            dtype,
+            rank,
+            pointer,
             (c_uint64 * rank)(*shape),
             (c_uint64 * rank)(*strides),
             (c_uint * rank)(*box),
             (c_uint * rank)(*element_strides),
-            *map(c_int, (interleave, swizzle, l2_promotion, fill)),
+            interleave,
+            swizzle,
+            l2_promotion,
+            fill,
         )
         return memory.raw[start : start + 128]
 

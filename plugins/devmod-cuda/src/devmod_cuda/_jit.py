@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from devmod.backend import DiskCache, environment_flag, environment_text
+from devmod.backend import DiskCache, environment_flag, environment_text, find_spec
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
-from devmod_runtime.driver_api.binaries import architecture_rules
 
 #: What pip installs for the compiler of the receiver.
 DISTRIBUTION = "devmod-cuda[jit]"
@@ -114,8 +113,8 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
     device = device_arch.partition(":")[0]
     if not device:
         return archs[0]
-    _, rank = architecture_rules("cuda")
-    ranks = {arch: number for arch in archs if (number := rank(arch, device)) is not None}
+    spec: Any = find_spec("cuda")
+    ranks = {arch: number for arch in archs if (number := spec.rank(arch, device)) is not None}
     chosen = max(ranks, key=lambda arch: ranks[arch]) if ranks else device
     # NVIDIA's own variable: the driver ignores cubins and compiles PTX.
     is_forced = not ranks and environment_flag("CUDA_FORCE_PTX_JIT")

@@ -11,6 +11,7 @@ import numpy as np
 from devmod import Interface, Param
 from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, ConversionError, dtype_name_of
 from devmod.errors import ArgumentError, FormatError
+from devmod_cuda._binaries import UNKNOWN
 from devmod_cuda._calls import CUDA, LEGACY_STREAM, CudaDriver
 from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._tensor_map import TensorMap
@@ -187,16 +188,14 @@ class CudaKernel(DriverKernel):
 
     device: CudaDevice
     driver: CudaDriver
-    entry: KernelEntry | None
+    entry: KernelEntry
     shared_memory_limit = "max_shared_memory_per_block_optin"
 
     def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
         super().__init__(info, binary)
         driver = self.driver
         function = self.function
-        params: Sequence[ParamPlace] | None = None
-        if self.entry is not None:
-            params = self.entry.params
+        params: Sequence[ParamPlace] | None = self.entry.params
         try:
             with self.context, driver.relaxed():  # the first query loads the function
                 if params is None:
@@ -206,20 +205,17 @@ class CudaKernel(DriverKernel):
                 self._max_threads = driver.call("function_attribute", _MAX_THREADS, function)
                 static = driver.call("function_attribute", _STATIC_SHARED, function)
         except DriverError as error:
-            raise self.query_error(error) from error
+            raise self.refusal("query", error) from error
         self.layout = parameter_layout(info, params)
         self.static_shared_memory = static
-        self._attributes: _Attributes = binary.state(
-            info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0))
+        self._attributes: _Attributes = binary.states.setdefault(
+            info.name, _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0))
         )
         self._tensor_maps = tensor_map_numbers(info)
         self._images = _image_places(info.interface)
-
-    @property
-    def pack(self) -> Callable[..., bytes]:
-        if self._images is None:
-            return self.layout.pack
-        return self._images.packer(self.layout.pack)
+        self.pack = self.layout.pack
+        if self._images is not None:
+            self.pack = self._images.packer(self.layout.pack)
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         if self._images is None:
@@ -243,22 +239,22 @@ class CudaKernel(DriverKernel):
         self.check_shared_memory(launch)
         cluster = self._cluster_of(launch)
         self._check_cluster(launch, cluster)
-        self.check_grid(launch)
+        self.check_dims("grid", launch.grid)
         entry = self.entry
         attributes = []
         grid = launch.grid
         block = launch.block
         has_required_block = REQUIRED_BLOCK_TAG in self.info.launch_param_tags
-        counts_clusters = has_required_block
-        if entry is not None:
-            counts_clusters = entry.blocks_are_clusters
+        counts_clusters = entry.blocks_are_clusters
+        if entry is UNKNOWN:
+            counts_clusters = has_required_block
         if counts_clusters:
             x, y, z = (blocks // size for blocks, size in zip(grid, cluster, strict=True))
             grid = x, y, z
         if counts_clusters or has_required_block:
             block = _REQUIRED_BLOCK
         else:
-            if cluster != _ONE and (entry is None or entry.cluster is None):
+            if cluster != _ONE and entry.cluster is None:
                 attributes.append((_CLUSTER, pack("<3I", *cluster)))
             if launch.preferred_cluster != _ONE:
                 attributes.append((_PREFERRED_CLUSTER, pack("<3I", *launch.preferred_cluster)))
@@ -270,8 +266,8 @@ class CudaKernel(DriverKernel):
 
     def _cluster_of(self, launch: LaunchConfig) -> Dims:
         """Return the cluster of a launch: its own, or that which the kernel requires."""
-        if launch.cluster == _ONE and self.entry is not None and self.entry.cluster is not None:
-            return self.entry.cluster
+        if launch.cluster == _ONE:
+            return self.entry.cluster or _ONE
         return launch.cluster
 
     def _check_registers(self, launch: LaunchConfig) -> None:
@@ -286,8 +282,7 @@ class CudaKernel(DriverKernel):
 
     def _check_cluster(self, launch: LaunchConfig, cluster: Dims) -> None:
         entry = self.entry
-        if entry is not None:
-            self._check_required_cluster(entry, cluster)
+        self._check_required_cluster(entry, cluster)
         preferred = launch.preferred_cluster
         if cluster == preferred == _ONE:
             return
@@ -297,7 +292,7 @@ class CudaKernel(DriverKernel):
                 f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}"
             )
         blocks = prod(cluster)
-        if entry is not None and entry.max_cluster and blocks > entry.max_cluster:
+        if entry.max_cluster and blocks > entry.max_cluster:
             raise self.launch_error(
                 f"the kernel is built for clusters of at most {entry.max_cluster} blocks, and cluster={cluster} has {blocks}"
             )
@@ -328,7 +323,7 @@ class CudaKernel(DriverKernel):
             with self.context:
                 _, threads = self.driver.call("preferred_block", self.function, 0, 0, 0)
         except DriverError as error:
-            raise self.query_error(error) from error
+            raise self.refusal("query", error) from error
         most = 1 << max(threads, 1).bit_length() - 1
         return most, min(self.device.limits["warp_size"], most)
 
@@ -465,15 +460,26 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
             return tensor_map
         return None
 
-    def find_problem(number: int, title: str) -> str:
-        assert params is not None
-        actual = params[number].type
-        if _is_float(actual) in (None, _is_float(title)):
+    def find_problem(place: ParamPlace, title: str) -> str:
+        if _is_float(place.type) in (None, _is_float(title)):
             return ""
-        return f"a parameter of PTX's type .{actual}"
+        return f"a parameter of PTX's type .{place.type}"
 
     arguments = declared_arguments("cuda", info, declared)
+    if params is None:
+        params = _natural_places(arguments)
     return make_layout("cuda", info, arguments, params, find_problem)
+
+
+def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[ParamPlace]:
+    """Return the places that a C++ compiler chooses for arguments, by their alignment."""
+    end = 0
+    places = []
+    for argument in arguments:
+        offset = -(-end // argument.align) * argument.align
+        places.append(ParamPlace(offset, argument.size))
+        end = offset + argument.size
+    return places
 
 
 def _is_float(type_: str) -> bool | None:

@@ -9,7 +9,7 @@ from devmod_runtime.driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from devmod.backend import Binary, Code, Source
@@ -44,17 +44,11 @@ class CudaModule(DriverModule):
 
         return CudaLauncher(info, binaries)
 
-    def make_binaries(self) -> Binaries:
-        assert isinstance(self.code, (bytes, memoryview))
+    def make_binaries(self, fmt: str, code: bytes, names: Sequence[str]) -> Binaries:
         from devmod_cuda._binaries import Binaries
 
-        return Binaries(
-            self.format,
-            bytes(self.code),
-            self.symbols,
-            archs=self._target_archs(),
-            origin=self.__dict__.get("_devmod_origin"),
-        )
+        origin = self.__dict__.get("_devmod_origin")
+        return Binaries(fmt, code, names, archs=self._target_archs(), origin=origin)
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first

@@ -19,7 +19,6 @@ from typing import Any
 from devmod import Interface, Param, Sampler
 from devmod.backend import IMAGE_FORMATS, ConversionError, Once
 from devmod_runtime import Image, check_extent
-from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.copies import address_of
 from devmod_runtime.driver_api.device import DriverDevice
 from devmod_runtime.driver_api.handles import Handle, Handles, Memory
@@ -224,14 +223,7 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
     texel = image.texel
     if texel.name.startswith("bgra"):
         raise image.format_error("CUDA has no array format (CUarray_format) for it; use rgba8unorm")
-    try:
-        limits = [
-            (name, device.driver.call("device_attribute", each, device.handle))
-            for name, each in _LIMITS[image.type].items()
-        ]
-    except DriverError as error:
-        raise device.driver_error(f"the limits of {device} cannot be read", error) from error
-    check_extent(image, limits)
+    check_extent(image, [*device.read_limits(_LIMITS[image.type]).items()])
     width, height, depth = (*image.shape, 0, 0)[:3]
     flags = _SURFACE
     if image.layers:

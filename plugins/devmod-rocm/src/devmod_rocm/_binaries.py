@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from devmod.backend import find_spec
 from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
@@ -24,13 +25,13 @@ from devmod_runtime import source_text
 from devmod_runtime.driver_api.binaries import (
     DriverBinaries,
     LoadedBinary,
-    architecture_rules,
     load_error,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Any
 
     from devmod import Device
     from devmod.backend import Binary
@@ -126,20 +127,20 @@ def check_architecture(code: bytes, device: Device) -> None:
     FormatError
         The architecture of the code object cannot be read.
     """
-    architecture, rank = architecture_rules("rocm")
-    variant = architecture("hsaco", code)
+    spec: Any = find_spec("rocm")  # a program may have replaced it
+    variant = spec.architecture("hsaco", code)
     if not variant:
         mach = int.from_bytes(code[48:52], "little") & 0xFF
         raise FormatError(
             f"the architecture of {_WHAT} is unknown: the number {mach:#x} in the flags of its ELF header",
             kind="rocm",
         )
-    if rank(variant, device.arch) is not None:
+    if spec.rank(variant, device.arch) is not None:
         return
     processor, _, actual = device.arch.partition(":")
     states = dict(_split(each) for each in actual.split(":") if each)
     name, *features = variant.split(":")
-    if rank(name, device.arch) is None:
+    if spec.rank(name, device.arch) is None:
         raise DeviceNotFoundError(
             f"{_WHAT} is a code object for {name}, which does not run on {device}, {processor}; compile it for rocm -arch={processor}",
             kind="rocm",
@@ -176,9 +177,9 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
         raise ToolchainNotFoundError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
     except FormatError as error:
         raise FormatError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
-    architecture, rank = architecture_rules("rocm")
-    variants = [architecture("hsaco", each.data) for each in objects]
-    ranks = [(rank(variant, device.arch) if variant else None) for variant in variants]
+    spec: Any = find_spec("rocm")
+    variants = [spec.architecture("hsaco", each.data) for each in objects]
+    ranks = [(spec.rank(variant, device.arch) if variant else None) for variant in variants]
     best = max((number for number in ranks if number is not None), default=None)
     if best is None:
         listed = list_names(

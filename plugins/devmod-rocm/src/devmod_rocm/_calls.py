@@ -8,7 +8,7 @@ its device.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import (
     Structure,
     byref,
@@ -32,7 +32,7 @@ from devmod_runtime.driver_api.api import (
     DriverError,
     DriverFunction,
 )
-from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, ParameterBlock
+from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, LaunchCall
 
 # -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and
 # the limits of a device.
@@ -79,6 +79,7 @@ FUNCTIONS = {
     "free": DriverFunction("hipFree", (), (_address,)),
     "allocate_host": DriverFunction("hipHostMalloc", (_handle,), (_size, _number)),
     "free_host": DriverFunction("hipHostFree", (), (_handle,)),
+    "pointer_attributes": DriverFunction("hipPointerGetAttributes", (), (_handle, _address)),
     "memory_range": DriverFunction("hipMemGetAddressRange", (_address, _size), (_address,)),
     "copy_to_device": DriverFunction("hipMemcpyHtoDAsync", (), (_address, _handle, _size, _handle)),
     "copy_to_host": DriverFunction("hipMemcpyDtoHAsync", (), (_handle, _address, _size, _handle)),
@@ -261,7 +262,7 @@ class HipDriver(Driver):
     def locate(self, address: int) -> tuple[int, int, int]:
         attributes = _PointerAttributes()
         try:
-            self.check("hipPointerGetAttributes", byref(attributes), c_void_p(address))
+            self.call("pointer_attributes", byref(attributes), address)
         except DriverError as error:
             if (
                 error.name == "hipErrorInvalidValue"
@@ -293,51 +294,50 @@ class HipDriver(Driver):
 
     # -- launches
 
-    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
-        """Return a launch configuration: the arguments of hipModuleLaunchKernel between the
-        function and the parameters.
-
-        A cooperative launch has the attribute `COOPERATIVE`, with any value.
-        """
-        grid, block, shared_memory, attributes = shape
-        numbers = tuple(map(c_uint, (*grid, *block, shared_memory)))
-        return (*numbers, c_void_p(stream)), any(number == COOPERATIVE for number, _ in attributes)
-
     def launch_call(
-        self, config: Any, function: int, block: ParameterBlock
-    ) -> tuple[str, Any, tuple[Any, ...]]:
-        numbers, is_cooperative = config
-        if is_cooperative:
-            name = "hipModuleLaunchCooperativeKernel"
-            return name, self.symbol(name), (c_void_p(function), *numbers, c_void_p(block.pointers))
+        self,
+        config: DriverLaunchConfig,
+        stream: int,
+        function: int,
+        block: Any,
+        offsets: Sequence[int],
+    ) -> LaunchCall:
+        """Return a launch. A cooperative one has the attribute `COOPERATIVE`, with any value."""
+        grid, threads, shared_memory, attributes = config
+        start = ctypes.addressof(block)
         # Not `extra`: a cooperative launch takes the addresses of the parameters alone.
-        return (
-            "hipModuleLaunchKernel",
-            self._launch,
-            (c_void_p(function), *numbers, c_void_p(block.pointers), None),
+        pointers: Any = (c_void_p * len(offsets))(*(start + offset for offset in offsets))
+        pointers.memory = block
+        arguments = (
+            c_void_p(function),
+            *map(c_uint, (*grid, *threads, shared_memory)),
+            c_void_p(stream),
+            pointers,
         )
+        if any(number == COOPERATIVE for number, _ in attributes):
+            name = "hipModuleLaunchCooperativeKernel"
+            return name, self.symbol(name), arguments
+        return "hipModuleLaunchKernel", self._launch, (*arguments, None)
 
     def prepare_launch(
-        self,
-        context: int,
-        config: Any,
-        function: int,
-        block: ParameterBlock,
-        explain: Callable[[DriverError], Exception],
+        self, context: int, launch: LaunchCall, explain: Callable[[DriverError], Exception]
     ) -> Callable[[], object]:
-        launch = super().prepare_launch(context, config, function, block, explain)
+        launch_here = super().prepare_launch(context, launch, explain)
         if self.device_count() == 1:
-            return launch
+            return launch_here
         # The null stream is that of the current device, and HIP 7 refuses a stream of another
         # device.
         enter, leave = self.context_functions(context)
 
         def launch_on_device() -> None:
-            enter()
             try:
-                launch()
-            finally:
-                leave(None, None, None)
+                enter()
+                try:
+                    launch_here()
+                finally:
+                    leave(None, None, None)
+            except DriverError as error:
+                raise explain(error) from error
 
         return launch_on_device
 

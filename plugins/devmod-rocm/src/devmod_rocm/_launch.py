@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_readers.amdgpu import CodeObjectKernel
+    from devmod_readers.amdgpu import ArgumentPlace, CodeObjectKernel
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.binaries import LoadedBinary
     from devmod_runtime.driver_api.device import DriverDevice
@@ -84,12 +84,13 @@ class RocmKernel(DriverKernel):
     def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
         super().__init__(info, binary)
         self.layout = parameter_layout(info, self.entry)
+        self.pack = self.layout.pack
         self.static_shared_memory = self.entry.shared_bytes
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)
         self.check_shared_memory(launch)
-        self.check_grid(launch)
+        self.check_dims("grid", launch.grid)
         for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
             if blocks * threads > _MAX_GRID_THREADS:
                 raise self.launch_error(
@@ -122,12 +123,10 @@ def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterL
     FormatError
         The code object has other arguments than the function.
     """
-    visible = kernel.visible_arguments
 
-    def find_problem(number: int, _title: str) -> str:
+    def find_problem(place: ArgumentPlace, _title: str) -> str:
         # OpenCL's __local: the driver takes a size in place of an address.
-        return (
-            "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
-        )
+        return "a pointer to shared memory" if place.kind == "dynamic_shared_pointer" else ""
 
-    return make_layout("rocm", info, declared_arguments("rocm", info), visible, find_problem)
+    arguments = declared_arguments("rocm", info)
+    return make_layout("rocm", info, arguments, kernel.visible_arguments, find_problem)

@@ -6,6 +6,8 @@ from devmod_runtime.driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from devmod import FunctionInfo
     from devmod_rocm._binaries import RocmBinaries
     from devmod_runtime import Launcher
@@ -24,8 +26,7 @@ class RocmModule(DriverModule):
 
         return RocmLauncher(info, binaries)
 
-    def make_binaries(self) -> RocmBinaries:
-        assert isinstance(self.code, (bytes, memoryview))
+    def make_binaries(self, fmt: str, code: bytes, names: Sequence[str]) -> RocmBinaries:
         from devmod_rocm._binaries import RocmBinaries
 
-        return RocmBinaries(self.format, bytes(self.code), self.symbols)
+        return RocmBinaries(fmt, code, names)

@@ -67,7 +67,31 @@ class Adoption:
         """
         if not self.has_dlpack(value):
             return None
-        return self.adopt_tensor(value)
+        device = self.device(int(value.__dlpack_device__()[1]))
+        stream = self.current_stream(value, device)
+        # A stream of the library needs no order here: the launch runs in it, or the call orders the
+        # streams.
+        handle = -1
+        if stream is None:
+            order = device.current_stream
+            assert isinstance(order, DriverStream)
+            handle = order.handle
+        capsule = export(value, handle)
+        # The capsule stays unused, so its own destructor frees the tensor.
+        tensor, read_only = read_capsule(capsule)
+        numbers = c_int64 * tensor.ndim
+        shape: Shape = ()
+        if tensor.ndim:
+            shape = tuple(numbers.from_address(tensor.shape))
+        if tensor.strides and not is_contiguous(
+            shape, tuple(numbers.from_address(tensor.strides)), 1
+        ):
+            raise strided_error(value)
+        dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
+        address = (tensor.data or 0) + tensor.byte_offset
+        owner = (value, capsule)
+        array = self.array(device, address, shape, dtype, owner, read_only=read_only)
+        return array, stream
 
     def adopt_stream(self, value: Any) -> DriverStream | None:
         """Return the stream over another library's stream, always the same object for the same
@@ -99,34 +123,6 @@ class Adoption:
             and hasattr(type(value), "__dlpack__")
             and int(value.__dlpack_device__()[0]) in self.api.dlpack_types
         )
-
-    def adopt_tensor(self, value: Any) -> Adopted:
-        """Adopt an array by DLPack."""
-        device = self.device(int(value.__dlpack_device__()[1]))
-        stream = self.current_stream(value, device)
-        # A stream of the library needs no order here: the launch runs in it, or the call orders the
-        # streams.
-        handle = -1
-        if stream is None:
-            order = device.current_stream
-            assert isinstance(order, DriverStream)
-            handle = order.handle
-        capsule = export(value, handle)
-        # The capsule stays unused, so its own destructor frees the tensor.
-        tensor, read_only = read_capsule(capsule)
-        numbers = c_int64 * tensor.ndim
-        shape: Shape = ()
-        if tensor.ndim:
-            shape = tuple(numbers.from_address(tensor.shape))
-        if tensor.strides and not is_contiguous(
-            shape, tuple(numbers.from_address(tensor.strides)), 1
-        ):
-            raise strided_error(value)
-        dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
-        address = (tensor.data or 0) + tensor.byte_offset
-        owner = (value, capsule)
-        array = self.array(device, address, shape, dtype, owner, read_only=read_only)
-        return array, stream
 
     def array(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devmod import Target
-from devmod.backend import Once, find_spec
+from devmod.backend import Once
 from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
@@ -24,20 +24,6 @@ from devmod_runtime.driver_api.handles import Handle
 
 #: The format and the bytes of a binary.
 Payload = tuple[str, bytes]
-
-
-def architecture_rules(
-    kind: str,
-) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
-    """Return `architecture` and `rank` of the spec of a kind.
-
-    A program may have replaced the spec.
-    """
-    spec = find_spec(kind)
-    assert spec is not None
-    assert spec.architecture is not None
-    assert spec.rank is not None
-    return spec.architecture, spec.rank
 
 
 class DriverBinaries(Builds):
@@ -169,7 +155,7 @@ class LoadedBinary:
     data
         The binary.
     kernels
-        What the binary declares about its kernels, by symbol; None if only the driver can read it.
+        What the binary declares about its kernels, by symbol. It has all that functions name.
     explain
         Returns the error for a binary that the driver refuses.
 
@@ -177,6 +163,10 @@ class LoadedBinary:
     ----------
     device, context
         The device, and its primary context.
+    kernels
+        What the binary declares about its kernels.
+    states : dict
+        What the functions with one kernel share, by its symbol, such as attributes that were set.
 
     Raises
     ------
@@ -188,27 +178,19 @@ class LoadedBinary:
         self,
         device: DriverDevice,
         data: bytes,
-        kernels: Mapping[str, Any] | None,
+        kernels: Mapping[str, Any],
         explain: Callable[[DriverError], DevmodError],
     ) -> None:
         self.device = device
         self.context = device.context
         self._data = data
-        self._kernels = kernels
-        self._states = Once()
+        self.kernels = kernels
+        self.states: dict[str, Any] = {}
         try:
             with self.context:
                 self._module = self.context.modules.create(data)
         except DriverError as error:
             raise explain(error) from error
-
-    def entry(self, name: str) -> Any:
-        """Return what the binary declares about a kernel; None if only the driver can read the
-        binary.
-        """
-        if self._kernels is None:
-            return None
-        return self._kernels[name]
 
     def note_stream(self, stream: DriverStream) -> None:
         """Note a stream that is used for launches of the binary's kernels: the binary is unloaded
@@ -217,12 +199,6 @@ class LoadedBinary:
         # That of another library, which may destroy it.
         if stream.owner is not None and not isinstance(stream.owner, Handle):
             self._module.note_foreign_stream()
-
-    def state(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what all functions with the kernel `name` share, such as the attributes that were
-        set: the result of the first `make`.
-        """
-        return self._states.get(name, make)
 
     def function(self, name: str) -> int:
         """Return the driver's handle of a kernel.
@@ -234,17 +210,10 @@ class LoadedBinary:
         LaunchError
             The driver cannot load it.
         """
-        driver = self.context.driver
+        kind = self.device.kind
         try:
-            # A driver may load a function with its first use.
-            with self.context, driver.relaxed():
-                return int(driver.call("get_function", self._module.value, name.encode()))
+            return int(self._find("get_function", name, f"cannot load the kernel {name!r}"))
         except DriverError as error:
-            kind = self.device.kind
-            if error.name != self.context.driver.api.not_found:
-                raise self.device.driver_error(
-                    f"{self.device} cannot load the kernel {name!r}", error
-                ) from error
             raise FormatError(
                 f"the loaded {kind} binary has no kernel {name!r}, which the payload's fmap names: {describe(error)}",
                 kind=kind,
@@ -274,18 +243,26 @@ class LoadedBinary:
         return found
 
     def _find_variable(self, symbol: str) -> tuple[int, int] | None:
+        failure = f"cannot return the address of the global {symbol!r}"
         try:
-            with self.context:
-                address, nbytes = self.context.driver.call(
-                    "get_global", self._module.value, symbol.encode()
-                )
-        except DriverError as error:
-            if error.name != self.context.driver.api.not_found:
-                raise self.device.driver_error(
-                    f"{self.device} cannot return the address of the global {symbol!r}", error
-                ) from error
+            address, nbytes = self._find("get_global", symbol, failure)
+        except DriverError:
             return None
         return address, nbytes
+
+    def _find(self, operation: str, name: str, failure: str) -> Any:
+        """Return what the driver finds in the module by a name. DriverError: it has no such
+        name.
+        """
+        driver = self.context.driver
+        try:
+            # A driver may load a function with its first use.
+            with self.context, driver.relaxed():
+                return driver.call(operation, self._module.value, name.encode())
+        except DriverError as error:
+            if error.name == driver.api.not_found:
+                raise
+            raise self.device.driver_error(f"{self.device} {failure}", error) from error
 
 
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:

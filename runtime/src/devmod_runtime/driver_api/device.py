@@ -491,15 +491,18 @@ class DriverDevice(Device):
         """The limits of the device by the vendor's names. Element types are aligned, so views may
         begin at every element.
         """
+        return self.read_limits(self.api.limits) | {"view_alignment": 1}
+
+    def read_limits(self, numbers: Mapping[str, int]) -> dict[str, int]:
+        """Return attributes of the device, by the names of their numbers. No context is opened."""
         check_driver(self.kind)
         try:
-            limits = {
+            return {
                 name: self.driver.call("device_attribute", number, self.handle)
-                for name, number in self.api.limits.items()
+                for name, number in numbers.items()
             }
         except DriverError as error:
             raise self.driver_error(f"the limits of {self} cannot be read", error) from error
-        return limits | {"view_alignment": 1}
 
     @property
     def capabilities(self) -> Capabilities:

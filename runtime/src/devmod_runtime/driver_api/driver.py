@@ -64,44 +64,6 @@ class Failures(dict):  # type: ignore[type-arg]
         self._handle(result)
 
 
-class ParameterBlock:
-    """The packed parameters of a launch, and the array by which the driver finds them (``extra``).
-
-    A launch reads the block before it returns. Launches of several threads at once need a block
-    each.
-
-    Parameters
-    ----------
-    nbytes
-        The bytes of the parameters.
-    offsets
-        The offset of each parameter, for a launch that takes their addresses.
-
-    Attributes
-    ----------
-    buffer
-        The bytes, for ``struct.pack_into``.
-    extra : int
-        The address of the array.
-    pointers : int
-        The address of an array with the address of each parameter.
-    """
-
-    __slots__ = ("_extra", "_pointers", "_size", "buffer", "extra", "pointers")
-
-    def __init__(self, nbytes: int, offsets: Sequence[int]) -> None:
-        self.buffer = ctypes.create_string_buffer(max(nbytes, 1))
-        self._size = ctypes.c_size_t(nbytes)
-        start = ctypes.addressof(self.buffer)
-        # CUDA's marks of the buffer's address, of the address of its size, and of the end.
-        self._extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(self._size), 0)
-        self.extra = ctypes.addressof(self._extra)
-        self._pointers = (ctypes.c_void_p * max(len(offsets), 1))(
-            *(start + offset for offset in offsets)
-        )
-        self.pointers = ctypes.addressof(self._pointers)
-
-
 class RelaxedCapture:
     """The relaxed capture mode of the thread for the body of a ``with`` statement. After an
     interrupt the mode may stay.
@@ -149,8 +111,6 @@ class Driver(ABC):
     api: Api
     name = "ctypes"
     no_context = 0
-    #: ctypes' function of `relaxed`, which most calls use.
-    _exchange: Any = None
 
     def __init__(self, library: Any) -> None:
         self.library = library
@@ -168,12 +128,6 @@ class Driver(ABC):
             raise DriverError(
                 self.api.not_supported, "this driver has no such function", name
             ) from None
-
-    def check(self, name: str, *arguments: Any) -> None:
-        """Call a function with arguments of ctypes."""
-        status = self.symbol(name)(*arguments)
-        if status:
-            raise self.error(name, status)
 
     def error(self, call: str, status: int) -> DriverError:
         """Return the error for a status that is not a success."""
@@ -339,9 +293,7 @@ class Driver(ABC):
         """Return a context manager whose body may allocate, load and wait while another library
         captures a stream: it ends no capture.
         """
-        if self._exchange is None:
-            self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
-        return RelaxedCapture(self, self._exchange)
+        return RelaxedCapture(self, self.prototype("exchange_capture_mode")[0])
 
     def is_done(self, query: str, handle: int) -> bool:
         """Return False if the device has not reached the end of a stream or an event; True also for
@@ -352,10 +304,6 @@ class Driver(ABC):
         except DriverError as error:
             return error.name != self.api.not_ready
         return True
-
-    def elapsed_time(self, start: int, end: int) -> float:
-        """Return the milliseconds between two events."""
-        return float(self.call("elapsed_time", start, end))
 
     # -- modules and functions
 
@@ -376,26 +324,36 @@ class Driver(ABC):
     # -- launches
 
     @abstractmethod
-    def launch_config(self, shape: DriverLaunchConfig, stream: int) -> Any:
-        """Return the configuration of a launch in a stream, which has this handle, as
-        `prepare_launch` takes it.
-        """
-
-    @abstractmethod
-    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> LaunchCall:
+    def launch_call(
+        self,
+        config: DriverLaunchConfig,
+        stream: int,
+        function: int,
+        block: Any,
+        offsets: Sequence[int],
+    ) -> LaunchCall:
         """Return the name of the driver's function that launches, its object of ctypes, and its
-        arguments.
+        arguments, which keep `block` alive.
+
+        A launch reads the block before it returns. Launches of several threads at once need a block
+        each.
+
+        Parameters
+        ----------
+        config
+            The configuration of the launch.
+        stream, function
+            The handles of the stream and of the function.
+        block
+            The memory of the packed parameters: an array of ctypes.
+        offsets
+            The offset of each parameter in the block.
         """
 
     def prepare_launch(
-        self,
-        context: int,
-        config: Any,
-        function: int,
-        block: ParameterBlock,
-        explain: Callable[[DriverError], Exception],
+        self, context: int, launch: LaunchCall, explain: Callable[[DriverError], Exception]
     ) -> Callable[[], object]:
-        """Return a function of C without parameters that launches. It keeps `block` alive.
+        """Return a function of C without parameters that launches.
 
         The thread's current context is not queried: if it is the wrong one, the launch is repeated
         with `context`.
@@ -404,16 +362,11 @@ class Driver(ABC):
         ----------
         context
             The context of the function and the stream.
-        config
-            A result of `launch_config`.
-        function
-            The function's handle.
-        block
-            The parameters.
+        launch
+            A result of `launch_call`.
         explain
             Returns the exception for an error of the driver.
         """
-        launch = self.launch_call(config, function, block)
 
         def repeat_launch(status: int) -> None:
             try:
@@ -421,7 +374,6 @@ class Driver(ABC):
             except DriverError as error:
                 raise explain(error) from error
 
-        repeat_launch.block = block  # type: ignore[attr-defined]  # the arguments have its addresses alone
         launches = starmap(launch[1], repeat(launch[2]))
         return map(Failures(repeat_launch).__getitem__, launches).__next__
 

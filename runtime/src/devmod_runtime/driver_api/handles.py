@@ -51,8 +51,7 @@ class Handle:
 
     def note_foreign_stream(self) -> None:
         """Note for a module that a stream of another library is used for its launches."""
-        if len(self._cell) == 1:
-            self._cell.append(True)
+        self._cell[1:] = [True]
 
 
 class _End:

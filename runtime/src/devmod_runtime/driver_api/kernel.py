@@ -4,6 +4,8 @@ with packed parameters.
 
 from __future__ import annotations
 
+from ctypes import create_string_buffer
+from functools import partial
 from itertools import repeat
 from math import prod
 from struct import Struct
@@ -16,7 +18,7 @@ from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import BuildLauncher, Kernel, LaunchConfig
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverStream
-from devmod_runtime.driver_api.driver import Dims, DriverLaunchConfig, ParameterBlock
+from devmod_runtime.driver_api.driver import Dims, DriverLaunchConfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ _FOREIGN = (
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 #
-# The binary of a kernel has the offsets and the sizes of its parameters. A binary without them has
-# the places that a C++ compiler chooses for the types of the arguments, by their alignment.
+# The binary of a kernel has the offsets and the sizes of its parameters.
 
 
 #: The bytes and the alignment of a pointer.
@@ -54,8 +55,8 @@ OFFSET_BYTES = 4
 _MAX_ALIGN = 16
 
 
-#: The offset and the bytes of an argument in the block.
-Place = tuple[int, int]
+#: The offset and the bytes of an argument in the block, and whether it is a pointer.
+Place = tuple[int, int, bool]
 
 
 class DeclaredArgument(NamedTuple):
@@ -80,67 +81,31 @@ class DeclaredArgument(NamedTuple):
     follows: bool = False
 
 
-class ParameterLayout:
+class ParameterLayout(NamedTuple):
     """The parameters of a kernel.
-
-    Parameters
-    ----------
-    places
-        The offset and the bytes of each argument, in their order.
-    pointers
-        For each argument, whether it is a pointer: its value is an int, and that of others is
-        bytes.
-    parameters
-        The parameters in the binary, if several arguments are one of them: each has the attributes
-        `offset` and `size`.
 
     Attributes
     ----------
     size : int
         The bytes of the block.
-    offsets : tuple of int
+    offsets : sequence of int
         The offset of each parameter.
     pack : callable
-        Takes the value of each argument, and returns the bytes of the block.
+        Takes the value of each argument, and returns the bytes of the block. The value of a pointer
+        is an int, and that of others is bytes.
     """
 
-    def __init__(
-        self,
-        places: Sequence[Place],
-        pointers: Sequence[bool],
-        parameters: Sequence[Any] = (),
-    ) -> None:
-        # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
-        layout = "@"
-        pointer = "N"
-        for (offset, _), is_pointer in zip(places, pointers, strict=True):
-            if is_pointer and offset % 8:
-                layout = "<"
-                pointer = "Q"
-        end = 0
-        for (offset, size), is_pointer in zip(places, pointers, strict=True):
-            if offset > end:
-                layout += f"{offset - end}x"
-            if is_pointer:
-                layout += pointer
-            else:
-                layout += f"{size}s"
-            end = offset + size
-        self.size = end
-        self.offsets = tuple(offset for offset, _ in places)
-        if parameters:
-            self.size = parameters[-1].offset + parameters[-1].size
-            self.offsets = tuple(each.offset for each in parameters)
-        layout += f"{self.size - end}x"
-        self.pack: Callable[..., bytes] = Struct(layout).pack
+    size: int
+    offsets: Sequence[int]
+    pack: Callable[..., bytes]
 
 
 def parameter_layout(
     kind: str,
     info: FunctionInfo,
     arguments: Sequence[DeclaredArgument],
-    places: Sequence[Any] | None,
-    find_problem: Callable[[int, str], str] = lambda number, title: "",
+    places: Sequence[Any],
+    find_problem: Callable[[Any, str], str],
 ) -> ParameterLayout:
     """Return the parameter block of a kernel.
 
@@ -149,19 +114,17 @@ def parameter_layout(
     kind, info, arguments
         The kind, the function, and its arguments as `declared_arguments` returns them.
     places
-        The parameters in the binary, as those of `ParameterLayout`; None if they are unknown.
+        The parameters in the binary. Each has the attributes `offset` and `size`. Several arguments
+        may be one of them.
     find_problem
-        A further check of a parameter in the binary by its number, and the title of its argument:
-        returns what the kernel takes in its place; "" if it is right.
+        A further check of a parameter in the binary, and the title of its argument: returns what
+        the kernel takes in its place; "" if it is right.
 
     Raises
     ------
     FormatError
         The binary declares other parameters than the function.
     """
-    pointers = [argument.is_pointer for argument in arguments]
-    if places is None:
-        return ParameterLayout(_natural_places(arguments), pointers)
     label = f"the {kind} kernel {info.name!r}"
     followers = (number for number, argument in enumerate(arguments) if argument.follows)
     sizes = [(argument.size, argument.align) for argument in arguments]
@@ -181,7 +144,7 @@ def parameter_layout(
                 f"{label} takes {place.size} bytes as argument {number + 1}, and the payload's fmap has {title} of {group.size} bytes",
                 kind=kind,
             )
-        problem = find_problem(number, title)
+        problem = find_problem(place, title)
         if problem:
             raise FormatError(
                 f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {title}",
@@ -194,8 +157,27 @@ def parameter_layout(
             )
         end = place.offset + place.size
         for offset, value in zip(group.offsets, values, strict=True):
-            value_places.append((place.offset + offset, value.size))
-    return ParameterLayout(value_places, pointers, places)
+            value_places.append((place.offset + offset, value.size, value.is_pointer))
+    return ParameterLayout(end, [place.offset for place in places], _packer(value_places, end))
+
+
+def _packer(places: Sequence[Place], size: int) -> Callable[..., bytes]:
+    """Return the function that packs arguments into a block of `size` bytes."""
+    # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
+    layout = "@"
+    pointer = "N"
+    if any(is_pointer and offset % 8 for offset, _, is_pointer in places):
+        layout = "<"
+        pointer = "Q"
+    end = 0
+    for offset, nbytes, is_pointer in places:
+        layout += f"{offset - end}x"
+        if is_pointer:
+            layout += pointer
+        else:
+            layout += f"{nbytes}s"
+        end = offset + nbytes
+    return Struct(f"{layout}{size - end}x").pack
 
 
 def has_places(params: Iterable[Param]) -> bool:
@@ -311,16 +293,6 @@ def _scalar(param: Param | None, arg_type: str) -> DeclaredArgument:
     return DeclaredArgument(title, size, max(1, min(align, _MAX_ALIGN)))
 
 
-def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[Place]:
-    end = 0
-    places = []
-    for argument in arguments:
-        offset = -(-end // argument.align) * argument.align
-        places.append((offset, argument.size))
-        end = offset + argument.size
-    return places
-
-
 class DriverKernel(Kernel):
     """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that
     its driver has of its own.
@@ -334,6 +306,8 @@ class DriverKernel(Kernel):
     ----------
     layout : ParameterLayout
         The parameters of a launch.
+    pack : callable
+        Takes the value of each argument, and returns the bytes of the parameter block.
     static_shared_memory : int
         The bytes of shared memory that the kernel declares.
     shared_memory_limit : str
@@ -341,10 +315,14 @@ class DriverKernel(Kernel):
     function : int
         The driver's handle.
     entry
-        What the binary declares about the kernel; None if only the driver can read it.
+        What the binary declares about the kernel: `block`, the block that it requires or None,
+        `max_threads`, the most threads of a block or 0, and what the kind has of its own.
+    required_block : tuple of int or None
+        The block that the kernel requires; None if it runs with every block.
     """
 
     layout: ParameterLayout
+    pack: Callable[..., bytes]
     static_shared_memory = 0
     shared_memory_limit = "max_shared_memory_per_block"
 
@@ -355,22 +333,8 @@ class DriverKernel(Kernel):
         self.driver = binary.context.driver
         self.info = info
         self.function = binary.function(info.name)
-        self.entry: Any = binary.entry(info.name)
-
-    @property
-    def pack(self) -> Callable[..., bytes]:
-        """The function that takes the value of each argument, and returns the bytes of the
-        parameter block.
-        """
-        return self.layout.pack
-
-    @property
-    def required_block(self) -> Dims | None:
-        """The block that the kernel requires; None if it runs with every block."""
-        if self.entry is None:
-            return None
-        block: Dims | None = self.entry.block
-        return block
+        self.entry: Any = binary.kernels[info.name]
+        self.required_block: Dims | None = self.entry.block
 
     def caller(
         self, stream: DriverStream, shape: DriverLaunchConfig
@@ -383,7 +347,6 @@ class DriverKernel(Kernel):
         free = [self._new_launch(stream, shape)]
         take = free.pop
         give = free.append
-        error_type = DriverError
 
         def call(values: Sequence[Any]) -> None:
             try:
@@ -391,14 +354,11 @@ class DriverKernel(Kernel):
             except IndexError:
                 buffer, launch = slot = self._new_launch(stream, shape)
             buffer.raw = pack(*values)
-            try:
-                if stream.is_captured:
-                    with lock:
-                        launch()
-                else:
+            if stream.is_captured:
+                with lock:
                     launch()
-            except error_type as error:
-                raise self._refused_launch(error) from error
+            else:
+                launch()
             give(slot)
 
         return call
@@ -436,11 +396,12 @@ class DriverKernel(Kernel):
         parameters in it.
         """
         self.binary.note_stream(stream)
-        block = ParameterBlock(self.layout.size, self.layout.offsets)
-        config = self.driver.launch_config(shape, stream.handle)
-        return block.buffer, self.driver.prepare_launch(
-            self.context.handle, config, self.function, block, self._refused_launch
+        block = create_string_buffer(self.layout.size)
+        launch = self.driver.launch_call(
+            shape, stream.handle, self.function, block, self.layout.offsets
         )
+        explain = partial(self.refusal, "launch")
+        return block, self.driver.prepare_launch(self.context.handle, launch, explain)
 
     # -- the limits of a launch, checked before the driver is called
 
@@ -450,16 +411,10 @@ class DriverKernel(Kernel):
 
     def check_block(self, launch: LaunchConfig) -> None:
         """Check the block against the device and the kernel."""
-        limits = self.device.limits
         block = launch.block
-        for axis, count in zip("xyz", block, strict=True):
-            limit = limits[f"max_block_dim_{axis}"]
-            if count > limit:
-                raise self.launch_error(
-                    f"its max_block_dim_{axis} is {limit}, got block={block}", "block"
-                )
+        self.check_dims("block", block)
         threads = prod(block)
-        limit = limits["max_threads_per_block"]
+        limit = self.device.limits["max_threads_per_block"]
         if threads > limit:
             raise self.launch_error(
                 f"its max_threads_per_block is {limit}, and block={block} has {threads} threads",
@@ -470,23 +425,20 @@ class DriverKernel(Kernel):
                 f"the kernel is built for blocks of {self.required_block} threads, got block={block}",
                 "block",
             )
-        built_threads = 0
-        if self.entry is not None:
-            built_threads = self.entry.max_threads
+        built_threads = self.entry.max_threads
         if built_threads and threads > built_threads:
             raise self.launch_error(
                 f"the kernel is built for blocks of at most {built_threads} threads (__launch_bounds__), and block={block} has {threads}",
                 "block",
             )
 
-    def check_grid(self, launch: LaunchConfig) -> None:
-        """Check the grid against the device."""
-        for axis, count in zip("xyz", launch.grid, strict=True):
-            limit = self.device.limits[f"max_grid_dim_{axis}"]
+    def check_dims(self, name: str, dims: Dims) -> None:
+        """Check the dimensions of the "grid" or of the "block" against the device."""
+        for axis, count in zip("xyz", dims, strict=True):
+            limit_name = f"max_{name}_dim_{axis}"
+            limit = self.device.limits[limit_name]
             if count > limit:
-                raise self.launch_error(
-                    f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid"
-                )
+                raise self.launch_error(f"its {limit_name} is {limit}, got {name}={dims}", name)
 
     def check_shared_memory(self, launch: LaunchConfig) -> None:
         """Check the dynamic shared memory, with the kernel's own, against the device."""
@@ -518,7 +470,7 @@ class DriverKernel(Kernel):
                     "max_active_blocks", self.function, prod(launch.block), launch.shared_memory
                 )
         except DriverError as error:
-            raise self.query_error(error) from error
+            raise self.refusal("query", error) from error
         most = each * self.device.limits["multiprocessor_count"]
         if launch.blocks > most:
             raise self.launch_error(
@@ -529,16 +481,10 @@ class DriverKernel(Kernel):
 
     # -- errors of the driver
 
-    def query_error(self, error: DriverError) -> LaunchError:
-        """Return the error for a query of the kernel's attributes or its occupancy that the driver
-        refuses.
+    def refusal(self, what: str, error: DriverError) -> LaunchError:
+        """Return the error for what the driver refuses: a "launch", or a "query" of the kernel's
+        attributes or its occupancy. A driver may load a function with its first use.
         """
-        return self._refusal("query", error)  # a driver may load a function with its first use
-
-    def _refused_launch(self, error: DriverError) -> LaunchError:
-        return self._refusal("launch", error)
-
-    def _refusal(self, what: str, error: DriverError) -> LaunchError:
         result = self.device.driver_error(
             f"{self.device} refused a {what} of the {self.device.kind} function {self.info.name!r}",
             error,

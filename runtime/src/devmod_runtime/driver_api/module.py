@@ -9,6 +9,7 @@ from devmod_runtime import GlobalsModule, has_compiler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod_runtime.driver_api.binaries import DriverBinaries
@@ -21,8 +22,8 @@ class DriverModule(GlobalsModule):
     """
 
     @abstractmethod
-    def make_binaries(self) -> DriverBinaries:
-        """Return the binaries of the payload, unchecked."""
+    def make_binaries(self, fmt: str, code: bytes, names: Sequence[str]) -> DriverBinaries:
+        """Return the binaries of the payload with kernels of these names, unchecked."""
 
     def binaries(self) -> Any:
         """Return the module's binaries, one for each device. The first call checks the payload,
@@ -35,7 +36,9 @@ class DriverModule(GlobalsModule):
         """
 
         def make() -> DriverBinaries:
-            binaries = self.make_binaries()
+            assert isinstance(self.code, (bytes, memoryview))
+            names = [info.name for info in self.functions.values()]
+            binaries = self.make_binaries(self.format, bytes(self.code), names)
             try:
                 binaries.check()
             except DevmodError:
@@ -46,11 +49,6 @@ class DriverModule(GlobalsModule):
             return binaries
 
         return self.once("binaries", make)
-
-    @property
-    def symbols(self) -> list[str]:
-        """The symbols of the module's functions."""
-        return [info.name for info in self.functions.values()]
 
     def find_global(self, name: str, device: Any) -> tuple[Memory, int, object]:
         """Return the memory of a ``__device__`` or ``__constant__`` variable in the binary of a
