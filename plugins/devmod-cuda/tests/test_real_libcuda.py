@@ -249,7 +249,7 @@ calls |= {
     "device_name": lambda: driver.device_name(0),
     "locate": lambda: driver.locate(4096),
     "load_module": lambda: driver.load_module(b"none"),
-    "max_active_clusters": lambda: driver.max_active_clusters(0, config),
+    "max_active_clusters": lambda: driver.call("max_active_clusters", 0, ctypes.byref(config)),
     "encode_tensor_map": lambda: driver.encode_tensor_map(7, 0, (32, 32), (128,), (16, 8), (1, 1)),
     "context_functions": lambda: driver.context_functions(0)[0](),
 }

@@ -13,6 +13,7 @@ from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.binaries import (
     DriverBinaries,
     LoadedBinary,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from devmod import Origin
     from devmod_cuda._device import CudaDevice
-    from devmod_runtime.driver_api.api import DriverError
 
 
 # -- Read binaries (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver
@@ -270,7 +270,10 @@ class Binaries(DriverBinaries):
             choose_arch(self.archs, device.arch) if self.fmt == "cuda" else ""
         )
         data, kernels = read_binary(fmt, code, device, self.names)
-        return LoadedBinary(device, data, kernels, lambda error: _load_error(device, fmt, error))
+        try:
+            return LoadedBinary(device, data, kernels)
+        except DriverError as error:
+            raise _load_error(device, fmt, error) from error
 
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:

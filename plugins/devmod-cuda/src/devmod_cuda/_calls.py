@@ -336,10 +336,6 @@ class CudaDriver(Driver):
         driver_config = byref(self.launch_config(config, stream))
         return "cuLaunchKernelEx", self._launch, (driver_config, c_void_p(function), None, extra)
 
-    def max_active_clusters(self, function: int, config: _Config) -> int:
-        """Return the most clusters of a launch that the device runs at once."""
-        return int(self.call("max_active_clusters", function, byref(config)))
-
     # -- modules and functions
 
     def load_module(self, data: bytes | memoryview) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import byref
 from math import prod
 from struct import pack
 from threading import Lock
@@ -393,10 +394,10 @@ class CudaKernel(DriverKernel):
             if not attributes.has_large_clusters:
                 self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
                 attributes.has_large_clusters = True
-        config = self.driver.launch_config(shape, 0)
+        config = byref(self.driver.launch_config(shape, 0))
         try:
             with self.context:
-                count = self.driver.max_active_clusters(self.function, config)
+                count = self.driver.call("max_active_clusters", self.function, config)
         except DriverError:
             count = 0
         if not count:

@@ -22,6 +22,7 @@ from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.binaries import (
     DriverBinaries,
     LoadedBinary,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from devmod import Device
     from devmod.backend import Binary
     from devmod_rocm._device import RocmDevice
-    from devmod_runtime.driver_api.api import DriverError
 
 
 # -- Read code objects and check them before the driver is called (R40). A driver may crash on a
@@ -265,12 +265,10 @@ class RocmBinaries(DriverBinaries):
 
     def load(self, device: RocmDevice) -> LoadedBinary:
         code_object = read_binary(self.compiled(device.arch)[1], device, self.names)
-        return LoadedBinary(
-            device,
-            code_object.data,
-            code_object.kernels,
-            lambda error: _refusal(device, code_object, error),
-        )
+        try:
+            return LoadedBinary(device, code_object.data, code_object.kernels)
+        except DriverError as error:
+            raise _refusal(device, code_object, error) from error
 
 
 def _refusal(device: RocmDevice, code_object: CodeObject, error: DriverError) -> DevmodError:

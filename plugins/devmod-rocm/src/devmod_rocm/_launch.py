@@ -15,10 +15,9 @@ from devmod_runtime.driver_api.driver import DriverLaunchConfig
 from devmod_runtime.driver_api.kernel import (
     DriverKernel,
     DriverLauncher,
-    ParameterLayout,
     declared_arguments,
+    parameter_layout,
 )
-from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +82,19 @@ class RocmKernel(DriverKernel):
 
     def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
         super().__init__(info, binary)
-        self.layout = parameter_layout(info, self.entry)
+
+        def find_problem(place: ArgumentPlace, _title: str) -> str:
+            # OpenCL's __local: the driver takes a size in place of an address.
+            return "a pointer to shared memory" if place.kind == "dynamic_shared_pointer" else ""
+
+        # The metadata of the code object has the places; the driver sets the hidden arguments.
+        self.layout = parameter_layout(
+            "rocm",
+            info,
+            declared_arguments("rocm", info),
+            self.entry.visible_arguments,
+            find_problem,
+        )
         self.pack = self.layout.pack
         self.static_shared_memory = self.entry.shared_bytes
 
@@ -112,21 +123,3 @@ class RocmLauncher(DriverLauncher):
     kind = "rocm"
     adoption = ADOPTION
     kernel_type = RocmKernel
-
-
-def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterLayout:
-    """Return the parameter block of a kernel. The metadata of the code object has the places; the
-    driver sets the hidden arguments.
-
-    Raises
-    ------
-    FormatError
-        The code object has other arguments than the function.
-    """
-
-    def find_problem(place: ArgumentPlace, _title: str) -> str:
-        # OpenCL's __local: the driver takes a size in place of an address.
-        return "a pointer to shared memory" if place.kind == "dynamic_shared_pointer" else ""
-
-    arguments = declared_arguments("rocm", info)
-    return make_layout("rocm", info, arguments, kernel.visible_arguments, find_problem)

@@ -137,11 +137,13 @@ class Adoption:
         """Return the array over memory that `check_pointer` accepts. Without a device, it is on the
         device of the address.
         """
-        if array_bytes(parse_dtype(dtype), shape) == 0:
+        if array_bytes(parse_dtype(dtype), shape):
+            device = self.check_pointer(address, device)
+            memory = Memory(address, owner)
+        else:
             device = device or self.devices()[0]
-            return DeviceArray(device, device.allocate(1), shape, dtype, owner, read_only=read_only)
-        device = self.check_pointer(address, device)
-        return DeviceArray(device, Memory(address, owner), shape, dtype, owner, read_only=read_only)
+            memory = device.allocate(1)
+        return DeviceArray(device, memory, shape, dtype, owner, read_only=read_only)
 
     def check_pointer(self, address: int, expected: DriverDevice | None) -> DriverDevice:
         """Return the device whose kernels may use an address.
@@ -188,13 +190,10 @@ class Adoption:
         current stream.
         """
         library = library_of(value)
-        if library not in ("torch", "cupy"):
+        name = {"torch": "current_stream", "cupy": "get_current_stream"}.get(library)
+        if name is None:
             return None
-        cuda = sys.modules[library].cuda
-        if library == "torch":
-            stream = cuda.current_stream(device.index)
-        else:
-            stream = cuda.get_current_stream(device.index)
+        stream = getattr(sys.modules[library].cuda, name)(device.index)
         return self.stream_over(getattr(stream, self.stream_attributes[library]), stream, device)
 
     def stream_handle(self, value: Any) -> int | None:

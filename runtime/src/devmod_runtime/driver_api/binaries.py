@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devmod import Target
@@ -48,11 +48,9 @@ class DriverBinaries(Builds):
     ) -> None:
         super().__init__(fmt, code, constants)
         self.names = names
-        #: The binaries of the receiver's compiler by architecture, those that run, and those that
-        #: are loaded by device.
-        self._built = Once()
-        self._compiled = Once()
-        self._loaded = Once()
+        #: The binaries of the receiver's compiler by "built" and the architecture, those that run
+        #: by architecture, and those that are loaded by device.
+        self._results = Once()
 
     def check(self) -> None:
         """Check the start of the payload, or the text and the options of a source, for the
@@ -79,7 +77,7 @@ class DriverBinaries(Builds):
         """
         if self.fmt != self.source_format:
             return self.fmt, self.code
-        return self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
+        return self._results.get(arch, lambda: self._replaced(arch) or self._build(arch))
 
     def compile_early(self, arch: str) -> None:
         """Compile a source before its first use. A compiler that is set later (R31) is used
@@ -89,7 +87,7 @@ class DriverBinaries(Builds):
         if replaced is None:
             self._build(arch)
         else:
-            self._compiled.get(arch, lambda: replaced)
+            self._results.get(arch, lambda: replaced)
 
     def _replaced(self, arch: str) -> Payload | None:
         """Return the binary that a replaced compiler gives for an architecture; None without such a
@@ -112,7 +110,7 @@ class DriverBinaries(Builds):
             self.check()
             return self.compile_source(arch)
 
-        return self._built.get(arch, build)
+        return self._results.get(("built", arch), build)
 
     @staticmethod
     @abstractmethod
@@ -141,7 +139,7 @@ class DriverBinaries(Builds):
         DeviceNotFoundError
             The device cannot run the binary.
         """
-        return self._loaded.get(device, lambda: self.load(device))
+        return self._results.get(device, lambda: self.load(device))
 
 
 class LoadedBinary:
@@ -156,8 +154,6 @@ class LoadedBinary:
         The binary.
     kernels
         What the binary declares about its kernels, by symbol. It has all that functions name.
-    explain
-        Returns the error for a binary that the driver refuses.
 
     Attributes
     ----------
@@ -170,27 +166,18 @@ class LoadedBinary:
 
     Raises
     ------
-    CompileError, FormatError, LaunchError, DeviceNotFoundError
+    DriverError
         The driver refuses the binary.
     """
 
-    def __init__(
-        self,
-        device: DriverDevice,
-        data: bytes,
-        kernels: Mapping[str, Any],
-        explain: Callable[[DriverError], DevmodError],
-    ) -> None:
+    def __init__(self, device: DriverDevice, data: bytes, kernels: Mapping[str, Any]) -> None:
         self.device = device
         self.context = device.context
         self._data = data
         self.kernels = kernels
         self.states: dict[str, Any] = {}
-        try:
-            with self.context:
-                self._module = self.context.modules.create(data)
-        except DriverError as error:
-            raise explain(error) from error
+        with self.context:
+            self._module = self.context.modules.create(data)
 
     def note_stream(self, stream: DriverStream) -> None:
         """Note a stream that is used for launches of the binary's kernels: the binary is unloaded

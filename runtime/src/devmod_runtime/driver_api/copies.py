@@ -63,13 +63,6 @@ class _Transfer:
         self._data = data
         self._once = Once()
 
-    @property
-    def done(self) -> bool:
-        """Whether the device has done the copy, or has an error, which `finish` raises."""
-        return self.event is not None and self._context.driver.is_done(
-            "is_event_done", self.event.value
-        )
-
     def finish(self) -> None:
         """Wait for the copy, and write its bytes to the host's array. The context is current."""
         self._once.get("done", self._finish)
@@ -113,7 +106,7 @@ class Transfers:
                 driver.call("copy_to_host", host, pointer + start, size, stream)
 
         with self._context, driver.relaxed():
-            if self._is_locked(address):
+            if driver.locate(address)[1] == HOST:
                 with self._queued(stream, _Transfer(self._context, data)):
                     copy(address, 0, data.nbytes)
                 return
@@ -137,9 +130,12 @@ class Transfers:
     def finish(self) -> None:
         """Finish the copies that the device has done."""
         if self.pending:
-            with self._context, self._context.driver.relaxed():
+            driver = self._context.driver
+            with self._context, driver.relaxed():
                 for transfer in [*self.pending]:
-                    if transfer.done:
+                    event = transfer.event
+                    # An error of the device is raised by the wait for the copy.
+                    if event is not None and driver.is_done("is_event_done", event.value):
                         self._finish(transfer)
 
     def _finish(self, transfer: _Transfer) -> None:
@@ -188,10 +184,3 @@ class Transfers:
         transfer = _Transfer(self._context, out, piece, size)
         transfer.token = pool.lend(transfer, piece)
         return transfer
-
-    def _is_locked(self, address: int) -> bool:
-        """Return whether memory of the host is page-locked."""
-        try:
-            return self._context.driver.locate(address)[1] == HOST
-        except DriverError:
-            return False

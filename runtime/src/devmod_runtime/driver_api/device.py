@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
@@ -428,11 +428,20 @@ class Calls:
 
     A class, because a generator takes 1 µs more. It holds nothing, so an interrupt may come
     anywhere in it.
+
+    Parameters
+    ----------
+    device
+        The device.
+    failure
+        What failed, for the message of an error. "{}" stands for the device.
+    nbytes
+        The bytes that the body allocates.
     """
 
     __slots__ = ("_device", "_failure", "_nbytes")
 
-    def __init__(self, device: DriverDevice, failure: str, nbytes: int) -> None:
+    def __init__(self, device: DriverDevice, failure: str, nbytes: int = 0) -> None:
         self._device = device
         self._failure = failure
         self._nbytes = nbytes
@@ -464,6 +473,8 @@ class DriverDevice(Device):
         The API of the driver.
     stream_type : type
         The class of the streams.
+    calls : callable
+        Returns `Calls` of the device.
     """
 
     api: Api
@@ -478,6 +489,7 @@ class DriverDevice(Device):
         self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]
         self.memory = driver.call("device_memory", self.handle)
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
+        self.calls = partial(Calls, self)
         self._once = Once()
         #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle
         #: stays valid.
@@ -635,12 +647,9 @@ class DriverDevice(Device):
             context.streams.settle()
             # Both hold the objects that keep the handles valid.
             own = context.streams_in_use()
-            foreign = [each() for each in self._foreign_streams.valuerefs()]
-            handles = {*own}
-            for each in foreign:
-                if each is not None:
-                    handles.add(each.handle)
-            for handle in handles - {consumer}:
+            with self._lock:
+                foreign = [*self._foreign_streams.values()]
+            for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                 context.order(consumer, handle)
         if consumer == api.legacy_stream:
             return _INTERFACE_LEGACY
@@ -718,18 +727,6 @@ class DriverDevice(Device):
                     context.driver.call("synchronize_stream", stream.handle)
 
     # -- errors of the driver
-
-    def calls(self, failure: str, nbytes: int = 0) -> Calls:
-        """Return the context manager of calls of the driver.
-
-        Parameters
-        ----------
-        failure
-            What failed, for the message of an error. "{}" stands for the device.
-        nbytes
-            The bytes that the body allocates.
-        """
-        return Calls(self, failure, nbytes)
 
     def driver_error(self, what: str, error: DriverError, nbytes: int = 0) -> LaunchError:
         """Return the LaunchError for an error of the driver. `what` failed, and begins the message.

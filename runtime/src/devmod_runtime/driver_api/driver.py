@@ -230,9 +230,8 @@ class Driver(ABC):
         with one call of C.
         """
         launch = self.prototype("launch_graph")[0]
-        ((status, _),) = list(
-            zip(starmap(launch, ((executable, stream),)), map(list.pop, (cell,)), strict=True)
-        )
+        # The C calling convention lets a caller pass more arguments than a function has.
+        (status,) = map(launch, (executable,), (stream,), map(list.pop, (cell,)))
         if status:
             raise self.error(self.api.functions["launch_graph"].name, status)
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from devmod import Array
 from devmod._arrays.elements import packing_problem, scalar_shape, unpack
+from devmod._util.text import is_number
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import array_bytes, environment_text, escape, parse_dtype
@@ -237,7 +238,7 @@ def guard_program() -> None:
     """
     text = environment_text("DEVMOD_GUARD")
     digits = text.lstrip("0")
-    if not (text.isascii() and text.isdigit() and 0 < len(digits) <= 10):
+    if not is_number(digits, 10):
         raise ArgumentError(
             f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096",
             argument="DEVMOD_GUARD",
