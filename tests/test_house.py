@@ -395,6 +395,7 @@ TAKEN = {
     "_util.tables.aligned",
     "_util.text.duration_text",
     "_util.text.escape_line",
+    "_util.text.is_number",
     "_util.text.shorten_repeat",
     "_values.dtypes.NUMBERS",
     "_values.dtypes.describe_value",
