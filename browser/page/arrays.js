@@ -9,6 +9,7 @@ import {
   labelled,
   lengthsIn,
   lengthsOf,
+  productOf,
   selection,
   textInput,
 } from "./fields.js";
@@ -44,7 +45,7 @@ export function arrayField(param, known, changed) {
         file: "a file of raw numbers, or an image",
       };
   const suggest = ({ shape: found }) => {
-    if (countOf(shape.input.value) !== countOf(found.join(" ")))
+    if (productOf(lengthsIn(shape.input.value).map(Number)) !== productOf(found))
       shape.input.value = found.join(" × ");
     changed();
   };
@@ -73,7 +74,7 @@ export function arrayField(param, known, changed) {
       shape,
       "expected a length such as 1024, or rows × columns such as 64 × 64",
     );
-    const count = lengths.reduce((product, length) => product * length, 1);
+    const count = productOf(lengths);
     const bytes = count * unitOf(element());
     const most = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
     if (bytes > most)
@@ -119,11 +120,4 @@ export function arrayField(param, known, changed) {
     lengths: () => (least ? null : lengthsIn(shape.input.value).map(Number)),
     type: () => structs || types.input.value,
   };
-}
-
-function countOf(text) {
-  return text
-    .split(/[^\d]+/)
-    .filter(Boolean)
-    .reduce((product, word) => product * Number(word), 1);
 }

@@ -109,6 +109,9 @@ export function lengthsIn(text) {
   return text.trim().split(/\s*[×x*,;]\s*|\s+/i);
 }
 
+/** Return the product of lengths. */
+export const productOf = (lengths) => lengths.reduce((product, length) => product * length, 1);
+
 /**
  * Return the lengths in a field. `fits` tells whether their number does.
  * @param {string} expected
@@ -201,7 +204,7 @@ export function numberField(name, type, known, shape = []) {
     const field = labelled(label, el("input", { type: "checkbox" }), type);
     return { element: field.element, fields: [field], read: () => field.input.checked };
   }
-  const count = shape.reduce((product, length) => product * length, lanes);
+  const count = productOf([...shape, lanes]);
   const whole = /^u?int/.test(one);
   const value = new Array(count > 16 ? 1 : count).fill(known).join(", ");
   const field = labelled(
@@ -249,9 +252,7 @@ export function structField(name, size, members) {
 function inputsOf(members) {
   let count = 0;
   for (const { members: inner, shape } of members) {
-    count += inner.length
-      ? shape.reduce((product, length) => product * length, inputsOf(inner))
-      : 1;
+    count += inner.length ? productOf([...shape, inputsOf(inner)]) : 1;
   }
   return count;
 }

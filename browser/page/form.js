@@ -9,6 +9,7 @@ import {
   labelled,
   lengthsOf,
   numberField,
+  productOf,
   selection,
   structField,
   suggestionOf,
@@ -139,8 +140,6 @@ function newForm(module, name, info) {
     run,
   );
 }
-
-const productOf = (lengths) => lengths.reduce((product, length) => product * length, 1);
 
 /** The names of integers that are lengths of arrays, without their underscores. */
 const WIDTH = /^(w|width|cols|columns|ncols|nx|stride|pitch|lda|ldb|ldc)$/;

@@ -1,7 +1,7 @@
 // The arguments of a call: host arrays, device buffers, and blocks of scalars.
 
 import { TextureUsage, Usage } from "./device.js";
-import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
+import { elementType, parseDtype, TYPED_ARRAYS } from "./dtypes.js";
 import { IMAGE_FORMATS, isFilterable, VIEWS } from "./formats.js";
 import { Image, Sampler } from "./images.js";
 import { callError, label } from "./plan.js";
@@ -184,8 +184,7 @@ export function hostArray(argument, value, bound, device) {
     );
   if (bytes.buffer instanceof ArrayBuffer === false)
     throw new ConversionError("is in a SharedArrayBuffer; pass a copy");
-  const given =
-    TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
+  const given = elementType(value);
   const dtype = parseDtype(type);
   const base = dtype && !struct ? type.replace(/x\d+$/, "") : "";
   if (

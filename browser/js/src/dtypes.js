@@ -41,6 +41,11 @@ export const TYPED_ARRAYS = {
   BigInt64Array: "int64",
   BigUint64Array: "uint64",
 };
+/** Return the element type of a typed array; "" for another value. @param {any} value */
+export function elementType(value) {
+  return TYPED_ARRAYS[value[Symbol.toStringTag] ?? ""] ?? "";
+}
+
 /** The types of WGSL's `override` constants. @type {readonly string[]} */
 export const CONSTANT_TYPES = ["bool", "int32", "uint32", "float32", "float16"];
 const CODES = new Map([...NAMED].map(([pair, name]) => [name, pair.split(",").map(Number)]));

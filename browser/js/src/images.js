@@ -301,17 +301,12 @@ export function newImage(device, shape, format, layers = 0) {
  * @returns {Promise<Image>}
  */
 export async function imageFrom(source, options = {}) {
-  const { width, height, format, device } = readOptions("imageFrom", options, [
-    "width",
-    "height",
-    "format",
-    "device",
-  ]);
+  const sides = /** @type {const} */ (["width", "height"]);
+  const read = readOptions("imageFrom", options, [...sides, "format", "device"]);
+  const { width, height, format, device } = read;
   if (isPicture(source)) {
-    for (const [name, given, own] of /** @type {const} */ ([
-      ["width", width, source.width],
-      ["height", height, source.height],
-    ])) {
+    for (const name of sides) {
+      const [given, own] = [read[name], source[name]];
       if (given !== undefined && given !== own)
         throw argumentError(
           "imageFrom",
@@ -323,10 +318,8 @@ export async function imageFrom(source, options = {}) {
     return filled([source.width, source.height], format ?? "rgba8unorm", device, source);
   }
   const { type, bytes } = numbersOf("imageFrom", source);
-  for (const [name, given] of /** @type {const} */ ([
-    ["width", width],
-    ["height", height],
-  ])) {
+  for (const name of sides) {
+    const given = read[name];
     if (!Number.isSafeInteger(given) || Number(given) < 1) {
       throw argumentError(
         "imageFrom",

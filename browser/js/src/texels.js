@@ -1,6 +1,6 @@
 // The numbers and the pictures of which images are made, and their checks.
 
-import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
+import { elementType, parseDtype, TYPED_ARRAYS } from "./dtypes.js";
 import { ArgumentError, restated } from "./errors.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { didYouMean } from "./near.js";
@@ -88,12 +88,7 @@ export function numbersOf(method, source) {
     );
   if (bytes.buffer instanceof ArrayBuffer === false)
     throw argumentError(method, "source", "the source is in a SharedArrayBuffer; pass a copy");
-  const type =
-    TYPED_ARRAYS[
-      /** @type {Record<symbol, string>} */ (/** @type {unknown} */ (source))[Symbol.toStringTag] ??
-        ""
-    ] ?? "";
-  return { bytes: /** @type {Uint8Array<ArrayBuffer>} */ (bytes), type };
+  return { bytes: /** @type {Uint8Array<ArrayBuffer>} */ (bytes), type: elementType(source) };
 }
 
 /**
