@@ -65,10 +65,8 @@ const FEATURES = /** @type {GPUFeatureName[]} */ ([
 
 /** The package's own device. @type {Map<"device", Promise<GPUDevice>>} */
 const shared = new Map();
-/** The reasons of lost devices. @type {WeakMap<GPUDevice, GPUDeviceLostInfo>} */
+/** The reasons of lost devices; null for one that is there. @type {WeakMap<GPUDevice, GPUDeviceLostInfo | null>} */
 const lost = new WeakMap();
-/** @type {WeakSet<GPUDevice>} */
-const watched = new WeakSet();
 /** The devices that `defaultDevice` created, and replaces after a loss. @type {WeakSet<GPUDevice>} */
 const defaultDevices = new WeakSet();
 
@@ -128,7 +126,7 @@ export async function defaultDevice() {
   const pending = kept(shared, "device", () => requestDevice());
   const device = await pending;
   defaultDevices.add(device);
-  if (!lost.has(device)) return device;
+  if (!lost.get(device)) return device;
   if (shared.get("device") === pending) shared.delete("device");
   return defaultDevice();
 }
@@ -177,8 +175,8 @@ export async function firstThatRuns(candidates, make, refuse) {
  * @param {GPUDevice} device
  */
 function watch(device) {
-  if (watched.has(device)) return;
-  watched.add(device);
+  if (lost.has(device)) return;
+  lost.set(device, null);
   device.lost.then((info) => lost.set(device, info));
 }
 
