@@ -229,6 +229,44 @@ def test_each_call_has_the_addresses_of_its_own_arrays(count: str) -> None:
     assert y.numpy().tolist() == [14] * 5
 
 
+# -- the end of a program
+
+
+def test_a_program_is_freed_with_its_last_reference(tmp_path: Path) -> None:
+    """Its module, and a kernel of the bundle, have what refers to them."""
+    device = first_device("opencl")
+    source = (
+        "kernel void add(global float *y, global const float *x) { y[get_global_id(0)] += *x; }"
+    )
+    weights = devmod.const_loader({"w": np.full(1, 2, "float32")}, {"init": ["w"]})
+    module = devmod.program(
+        "p",
+        devmod.bundle(devmod.compile(source, "opencl"), weights, mixed=True),
+        constants=["w: float32[1]"],
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n] = 0"],
+        steps=["add(y=y, x=x, threads=n)", "add(y=y, x=w, threads=n)"],
+    )
+    devmod.save(module, tmp_path / "p.devmod")
+    x = device.from_numpy(np.ones(3, "float32"))
+    y = device.empty(3, "float32")
+    gc.collect()
+    gc.disable()
+    try:
+        loaded = devmod.load(tmp_path / "p.devmod")
+        used = [loaded["p"], loaded["p"].on(device), loaded["add"]]
+        assert used[0](np.ones(3, "float32")).tolist() == [3, 3, 3]
+        bound = used[1].bind(x, y=y)
+        bound()
+        used[2](y, x, threads=3)
+        assert y.numpy().tolist() == [4, 4, 4]
+        kept = [weakref.ref(each) for each in (loaded, *used, bound)]
+        del loaded, used, bound
+        assert not [each for each in kept if each() is not None]
+    finally:
+        gc.enable()
+
+
 # -- images of other libraries
 
 

@@ -123,7 +123,7 @@ class BundleModule(Module):
         function = self._functions.get(key)
         if function is None:
             with shared_scan():
-                function = self._functions[key] = self._choose(
+                function = self._functions[key] = self._with(_functions={})._choose(
                     name, self._owners_of(name, query_imports), order
                 )
         return function

@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
@@ -92,6 +92,14 @@ class Module(ProcessLocal, ABC):
     _devmod_imports: tuple[Module, ...] | None = None
     _devmod_tuning: ReadRecords | None = None
     _devmod_origin: Any = None
+
+    def _with(self, **attributes: Any) -> Self:
+        """Return a copy with other attributes. A function refers to a copy of its module that has
+        no functions: a cycle, with what is on a device, is freed late.
+        """
+        result = object.__new__(type(self))
+        result.__dict__.update(self.__dict__, **attributes)
+        return result
 
     # -- properties
 

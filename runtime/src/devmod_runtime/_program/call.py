@@ -621,7 +621,6 @@ class PreparedProgram:
     """
 
     _queue: Work
-    _is_queueing = False
 
     def __init__(self, function: ProgramFunction) -> None:
         self._function = function
@@ -629,22 +628,25 @@ class PreparedProgram:
     def prepare(self, stream: Stream, shape: Callable[[Stream], Work], values: object) -> Work:
         queue = shape(stream)
         lock = fork_safe(RLock())
+        function = self._function  # not the kernel, which has what is returned
+        is_queueing = False
 
         def locked() -> None:
+            nonlocal is_queueing
             # Several threads may call it, and its launches share the temporaries.
             with lock:
-                if self._is_queueing:
+                if is_queueing:
                     raise LaunchError(
                         "a handler of a signal launches a prepared program that the signal interrupted; launch another one"
                     )
                 try:
-                    self._is_queueing = True
+                    is_queueing = True
                     queue()
                 except LaunchError as error:
-                    self._function.add_name(error)
+                    function.add_name(error)
                     raise
                 finally:
-                    self._is_queueing = False
+                    is_queueing = False
 
         self._queue = locked
         return locked

@@ -55,6 +55,7 @@ class ProgramModule(PayloadModule):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._results = Once()
+        self._made = Once()
 
     @classmethod
     def load(cls, data: bytes | memoryview) -> Self:
@@ -96,15 +97,22 @@ class ProgramModule(PayloadModule):
         orders = [each.order for each in self.imports if isinstance(each, BundleModule)]
         key = (name, len(self.imports), *orders, environment_text(VARIABLE))
 
-        def build() -> ProgramFunction:
-            return self._results.get(("built", *key), lambda: self._choose(name, None))
+        def choose() -> ProgramFunction:
+            made = Once()
+            owner = self._with(_made=made)
 
-        return self._results.get(key, lambda: self._choose(name, None, build))
+            def build() -> ProgramFunction:
+                return made.get("built", lambda: owner._with(_made=Once())._choose(name, None))
+
+            return owner._choose(name, None, build)
+
+        return self._made.get(key, choose)
 
     def _function_on(self, name: str, device: Device) -> Any:
         self.find_function(name)
-        return self._results.get(
-            (name, len(self.imports), device), lambda: self._choose(name, device)
+        return self._made.get(
+            (name, len(self.imports), device),
+            lambda: self._with(_made=Once())._choose(name, device),
         )
 
     def program(self, name: str) -> Program:

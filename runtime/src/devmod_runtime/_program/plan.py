@@ -4,6 +4,7 @@ and its launches in a stream.
 
 from __future__ import annotations
 
+from _weakref import proxy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -307,7 +308,7 @@ class Step:
         seen: set[str],
         repeats: tuple[Repeat, ...],
     ) -> None:
-        self.program = function
+        self.program = proxy(function)  # which has the step: a cycle is freed late
         self._number = number
         self.repeats = repeats
         self.first_turn: Values = {each.name: 0 for each in repeats}
@@ -616,26 +617,33 @@ def launches_of(
     """Yield each step, with None where what begins with it is cleared, and with what the names
     stand for in each launch.
     """
+    return _launches(function.steps, shapes.turns, (0, len(function.steps)), named)
 
-    def within(
-        first: int, end: int, depth: int, named: Named
-    ) -> Iterator[tuple[Step, Named | None]]:
-        number = first
-        while number < end:
-            step = function.steps[number]
-            if depth == 0:
-                yield step, None
-            if len(step.repeats) == depth:
-                yield step, named
-                number += 1
-                continue
-            repeat = step.repeats[depth]
-            for turn in range(shapes.turns[repeat]):
-                own = {**named, repeat.name: turn}
-                yield from within(repeat.first, repeat.end, depth + 1, own)
-            number = repeat.end
 
-    return within(0, len(function.steps), 0, named)
+def _launches(
+    steps: Sequence[Step],
+    turns: Mapping[Repeat, int],
+    part: tuple[int, int],
+    named: Named,
+    depth: int = 0,
+) -> Iterator[tuple[Step, Named | None]]:
+    """Yield those of the steps from the first to the one before the last of a part, in `depth`
+    repeats.
+    """
+    number, end = part
+    while number < end:
+        step = steps[number]
+        if depth == 0:
+            yield step, None
+        if len(step.repeats) == depth:
+            yield step, named
+            number += 1
+            continue
+        repeat = step.repeats[depth]
+        for turn in range(turns[repeat]):
+            own = {**named, repeat.name: turn}
+            yield from _launches(steps, turns, (repeat.first, repeat.end), own, depth + 1)
+        number = repeat.end
 
 
 def unwritten(function: ProgramFunction, shapes: Shapes) -> set[str]:
