@@ -211,13 +211,13 @@ def _recordings(
     """
     result: dict[int, Recording] = {}
     for limit in limits:
-        if 0 in result and result[0].most_buffers <= limit:
-            result[limit] = result[0]
-            continue
-        result[limit] = recorded(limit)
-        excess = result[limit].most_buffers - limit
-        if limit and excess > 0 and result[limit].parts:
-            result[limit] = recorded(max(limit - excess, _LEAST_BUFFERS))
+        own = result.get(0)
+        if own is None or own.most_buffers > limit:
+            own = recorded(limit)
+            excess = own.most_buffers - limit
+            if limit and excess > 0 and own.parts:
+                own = recorded(max(limit - excess, _LEAST_BUFFERS))
+        result[limit] = own
     return result
 
 

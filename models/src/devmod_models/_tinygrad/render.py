@@ -211,8 +211,13 @@ def _render_kind(
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
-    result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
-    return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
+    return {
+        "grid": grid,
+        "block": list(program.arg.local_size or (1, 1, 1)),
+        "text": text,
+        "prefix": renderer.prefix,
+        "parameters": renderer.parameters,
+    }
 
 
 def _optimized(scheduler: Any, text: str) -> Any:
