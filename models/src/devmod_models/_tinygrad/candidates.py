@@ -189,11 +189,10 @@ def _next(amounts: Amounts, name: str, number: Number, length: int) -> list[int]
 def _axis(scheduler: Any, name: str, number: Number) -> int:
     """Return the present axis of a range, as an optimization has it."""
     for axis, each in enumerate(scheduler.rngs):
-        if each.arg[:-1] != number or each.arg[-1] is not _TYPES[name]:
-            continue
-        if name == "UNROLL":
-            return int(scheduler.unrollable_dims.index(axis))
-        return axis
+        if each.arg == (*number, _TYPES[name]):
+            if name == "UNROLL":
+                return int(scheduler.unrollable_dims.index(axis))
+            return axis
     raise KernelOptError(f"no range {number}")
 
 
