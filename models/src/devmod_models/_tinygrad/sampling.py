@@ -21,10 +21,16 @@ __all__ = ["OPERATORS", "PYTHON_INPUTS"]
 
 #: A choice of the neighbours of a coordinate along one axis: their numbers, and their weights.
 Neighbours = list[tuple[Tensor, Tensor]]
-#: The polynomials of cubic convolution with alpha = -0.75, for the distances of near neighbours and
-#: of the others.
+#: The polynomials of the distances of near neighbours and of the others that give the weights of
+#: cubic convolution with alpha = -0.75.
 _NEAR = [1.25, -2.25, 0, 1]
 _FAR = [-0.75, 3.75, -6, 3]
+#: For each mode the offsets of neighbours, and the polynomials of their weights.
+_WEIGHTS: dict[str, dict[int, list[float]]] = {
+    "nearest": {0: [1]},
+    "linear": {0: [-1, 1], 1: [-1, 1]},
+    "cubic": {-1: _FAR, 0: _NEAR, 1: _NEAR, 2: _FAR},
+}
 
 
 def _corners(x: Tensor, axes: Iterable[Neighbours]) -> Iterator[Tensor]:
@@ -46,33 +52,16 @@ def _corners(x: Tensor, axes: Iterable[Neighbours]) -> Iterator[Tensor]:
         yield found * weight.unsqueeze(1)
 
 
-def _nearest(place: Tensor) -> Neighbours:
-    return [(place.round(), place.const_like(1))]
-
-
-def _linear(place: Tensor) -> Neighbours:
-    low = place.floor()
-    share = place - low
-    return [(low, 1 - share), (low + 1, share)]
-
-
-def _cubic(place: Tensor) -> Neighbours:
-    """Return four neighbours with the weights of cubic convolution."""
+def _neighbours(place: Tensor, mode: str = "linear") -> Neighbours:
+    """Return the neighbours of a coordinate that a mode reads. In the mode "nearest", the
+    coordinate is a whole number.
+    """
     low = place.floor()
     result = []
-    for offset, weight in ((-1, _FAR), (0, _NEAR), (1, _NEAR), (2, _FAR)):
+    for offset, weight in _WEIGHTS[mode.removeprefix("bi")].items():
         distance = (place - low - offset).abs()
         result.append((low + offset, polyN(distance, weight)))
     return result
-
-
-_MODES = {
-    "nearest": _nearest,
-    "linear": _linear,
-    "bilinear": _linear,
-    "cubic": _cubic,
-    "bicubic": _cubic,
-}
 
 
 def _reflect(place: Tensor, low: float, high: float) -> Tensor:
@@ -80,8 +69,7 @@ def _reflect(place: Tensor, low: float, high: float) -> Tensor:
     span = high - low
     if not span:
         return place.const_like(low)
-    distance = (place - low).abs()
-    rest = distance - (distance / (2 * span)).floor() * (2 * span)
+    rest = (place - low).abs() % (2 * span)
     return low + rest.minimum(2 * span - rest)
 
 
@@ -112,7 +100,7 @@ def _grid_sample(
         if mode == "nearest":
             place = place.round()
         neighbours = []
-        for near, share in _MODES[mode](move(place, axis)):
+        for near, share in _neighbours(move(place, axis), mode):
             # That of a half pixel beyond the border has the number of that pixel.
             neighbours.append((move(near, axis).round(), share))
         axes.append(neighbours)
@@ -147,7 +135,7 @@ def _deform_conv(
     for axis in range(2):
         own = places[axis] * dilations[axis] - pads[axis] + places[axis + 2] * strides[axis]
         base = Tensor(own).reshape(1, -1, *out)
-        axes.append(_linear((base + offset[:, :, axis]).reshape(groups, -1)))
+        axes.append(_neighbours((base + offset[:, :, axis]).reshape(groups, -1)))
     parts = x.reshape(groups, channels // offset_group, *x.shape[2:])
     columns = Tensor.usum(*_corners(parts, axes)).cast(x.dtype)
     if mask is not None:
@@ -188,7 +176,7 @@ def _roi_align(
         place = low + size * ((Tensor.arange(length) + 0.5) / length)
         place = place.unsqueeze(2 - axis).expand(shape).reshape(count, -1)
         is_near = (place >= -1) & (place <= x.shape[axis + 2]) & is_near
-        axes.append(_linear(place.clamp(0, x.shape[axis + 2] - 1)))
+        axes.append(_neighbours(place.clamp(0, x.shape[axis + 2] - 1)))
     images = x[batch_indices.cast(dtypes.int32)]
     corners = [*_corners(images, axes)]
     sides = (count, -1, output_height, sampling_ratio, output_width, sampling_ratio)
