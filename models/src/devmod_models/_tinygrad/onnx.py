@@ -108,15 +108,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def __init__(self, model: Model) -> None:
         _check_nodes(model)
         self._precision = Precision(model)
-        self.constants: dict[str, Tensor] = {}
-        arrays = []
-        for name, each in model.constants.items():
-            tensor = _tensor(each)
-            self.constants[name] = tensor
-            if tensor.shape:
-                arrays.append(tensor)
-        if arrays:
-            Tensor.realize(*arrays)
+        self.constants = {name: _tensor(each) for name, each in model.constants.items()}
         self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
@@ -170,9 +162,6 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 options[key] = each
                 if isinstance(each, np.ndarray):
                     options[key] = _tensor(each)
-                    if each.shape:
-                        with reading():  # its elements are not copied in each call
-                            options[key].realize()
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             self({})
@@ -368,9 +357,13 @@ def _called(node: Node) -> str:
 
 def _tensor(array: Any) -> Tensor:
     """Return a constant. A number stands in the kernel."""
-    if array.shape or array.dtype == "bfloat16":
-        return tensor_of(array)
-    return Tensor(array.item(), dtype=getattr(dtypes, array.dtype.name))
+    if not array.shape and array.dtype != "bfloat16":
+        return Tensor(array.item(), dtype=getattr(dtypes, array.dtype.name))
+    result = tensor_of(array)
+    if array.shape:
+        with reading():  # its elements are not copied in each call
+            result.realize()
+    return result
 
 
 def tensor_of(array: Any) -> Tensor:
@@ -708,19 +701,14 @@ def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
     ArgumentError
         A given array does not fit.
     """
-    ranges: dict[str, Range] = {}
-    for _, shape in model.inputs.values():
-        for side in shape:
-            if isinstance(side, Range):
-                ranges[side.name] = side
-    lengths = _given_lengths(model, given, ranges)
+    lengths = _given_lengths(model, given)
     least = {}
     most = {}
-    for key, each in ranges.items():
-        least[key] = each.low
-        most[key] = each.high
+    for each in _ranges(model):
+        least[each.name] = each.low
+        most[each.name] = each.high
     choices = [most | lengths]
-    if ranges.keys() - lengths:
+    if most.keys() - lengths:
         choices.insert(0, least | lengths)
     result = []
     for choice in choices:
@@ -729,9 +717,15 @@ def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
     return result
 
 
-def _given_lengths(
-    model: Model, given: Mapping[str, Any], ranges: Mapping[str, Range]
-) -> dict[str, int]:
+def _ranges(model: Model) -> Iterator[Range]:
+    """Yield the lengths of inputs that a call chooses."""
+    for _, shape in model.inputs.values():
+        for side in shape:
+            if isinstance(side, Range):
+                yield side
+
+
+def _given_lengths(model: Model, given: Mapping[str, Any]) -> dict[str, int]:
     """Return the lengths that arrays fix, by name.
 
     Raises
@@ -742,11 +736,14 @@ def _given_lengths(
     lengths: dict[str, int] = {}
     for name, array in given.items():
         dtype, shape = model.inputs[name]
+        fits = str(array.dtype) == dtype
         for length, side in zip(array.shape, shape, strict=True):
+            wanted: Any = side
             if isinstance(side, Range):
-                lengths[side.name] = length
-        fits = all(ranges[key].low <= length <= ranges[key].high for key, length in lengths.items())
-        if not fits or str(array.dtype) != dtype or array.shape != _lengths(shape, lengths):
+                fits = fits and side.low <= length <= side.high
+                wanted = lengths.setdefault(side.name, length)
+            fits = fits and length == wanted
+        if not fits:
             raise ArgumentError(
                 f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
                 argument=name,
@@ -754,7 +751,8 @@ def _given_lengths(
     return lengths
 
 
-def _lengths(shape: Shape, lengths: Mapping[str, int]) -> tuple[int, ...]:
+def _lengths(shape: Shape, lengths: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a shape with lengths in the place of ranges."""
     result = []
     for side in shape:
         result.append(lengths[side.name] if isinstance(side, Range) else side)
@@ -787,16 +785,13 @@ def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tenso
     """Return tensors of the inputs without values, with the lengths that a call chooses as bound
     variables.
     """
+    bound = {}
+    for each in _ranges(model):
+        variable = Variable(re.sub(r"\W", "_", each.name), each.low, each.high)
+        bound[each.name] = variable.bind(lengths[each.name])
     result = {}
     for name, (dtype, shape) in model.inputs.items():
-        sides = []
-        for side in shape:
-            length: Any = side
-            if isinstance(side, Range):
-                variable = Variable(re.sub(r"\W", "_", side.name), side.low, side.high)
-                length = variable.bind(lengths[side.name])
-            sides.append(length)
-        result[name] = Tensor.empty(*sides, dtype=getattr(dtypes, dtype))
+        result[name] = Tensor.empty(*_lengths(shape, bound), dtype=getattr(dtypes, dtype))
     return result
 
 
