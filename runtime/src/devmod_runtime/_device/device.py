@@ -361,13 +361,13 @@ class Device(ProcessLocal, ABC):
         """Copy `data` (the bytes of a NumPy array of `Image.array_shape`) to an image, in the
         stream's order, as `write` does.
         """
-        raise self._no_images("copy_from")
+        raise NotImplementedError
 
     def read_image(self, image: Image, out: memoryview, stream: Any) -> None:
         """Copy an image to `out` (the bytes of a NumPy array of `Image.array_shape`), in the
         stream's order, and wait for the copy.
         """
-        raise self._no_images("numpy")
+        raise NotImplementedError
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
         """Return why kernels cannot access images of a format in this way, as a clause; "" if they

@@ -300,14 +300,12 @@ class DeviceArray(Array):
             view = view[: self._nbytes]
             if self.read_only:
                 view = view.toreadonly()
-            return host_capsule(view, self.shape, dtype, max_version, _CPU, copy)
+            return host_capsule(view, self.shape, dtype, max_version, copy=copy)
         if copy is False:
             return None
         data = bytearray(self._nbytes)
         self.read(memoryview(data))
-        return host_capsule(
-            memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None
-        )
+        return host_capsule(memoryview(data).toreadonly(), self.shape, dtype, max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.dlpack_type, self.device.index)

@@ -37,21 +37,19 @@ else:
 
 
 #: The floating-point types that the struct module does not support: exponent bits, mantissa bits,
-#: bias, and the encoding of infinities and NaN. "ieee": the highest exponent; "fn": NaN is all
-#: ones, no infinity; "fnuz": NaN is the sign alone, no infinity and no negative zero; "finite":
-#: neither.
+#: bias, and the codes of the greatest number, of infinity and of NaN; None without one.
 _SMALL = {
-    "bfloat16": (8, 7, 127, "ieee"),
-    "float8_e3m4": (3, 4, 3, "ieee"),
-    "float8_e4m3": (4, 3, 7, "ieee"),
-    "float8_e4m3b11fnuz": (4, 3, 11, "fnuz"),
-    "float8_e4m3fn": (4, 3, 7, "fn"),
-    "float8_e4m3fnuz": (4, 3, 8, "fnuz"),
-    "float8_e5m2": (5, 2, 15, "ieee"),
-    "float8_e5m2fnuz": (5, 2, 16, "fnuz"),
-    "float6_e2m3fn": (2, 3, 1, "finite"),
-    "float6_e3m2fn": (3, 2, 3, "finite"),
-    "float4_e2m1fn": (2, 1, 1, "finite"),
+    "bfloat16": (8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0),
+    "float8_e3m4": (3, 4, 3, 0x6F, 0x70, 0x78),
+    "float8_e4m3": (4, 3, 7, 0x77, 0x78, 0x7C),
+    "float8_e4m3b11fnuz": (4, 3, 11, 0x7F, None, 0x80),
+    "float8_e4m3fn": (4, 3, 7, 0x7E, None, 0x7F),
+    "float8_e4m3fnuz": (4, 3, 8, 0x7F, None, 0x80),
+    "float8_e5m2": (5, 2, 15, 0x7B, 0x7C, 0x7E),
+    "float8_e5m2fnuz": (5, 2, 16, 0x7F, None, 0x80),
+    "float6_e2m3fn": (2, 3, 1, 0x1F, None, None),
+    "float6_e3m2fn": (3, 2, 3, 0x1F, None, None),
+    "float4_e2m1fn": (2, 1, 1, 0x7, None, None),
 }
 
 
@@ -200,23 +198,18 @@ def _pack_complex(value: Any, name: str, char: str) -> bytes:
 
 
 def _pack_small(value: Any, name: str) -> bytes:
-    exponent_bits, mantissa_bits, bias, special = _SMALL[name]
+    exponent_bits, mantissa_bits, bias, greatest, infinity, nan = _SMALL[name]
     number = real(value)
     body = exponent_bits + mantissa_bits
-    #: The code of infinity in the IEEE types.
-    top = ((1 << exponent_bits) - 1) << mantissa_bits
     sign = 0
     if math.copysign(1.0, number) < 0:
         sign = 1 << body
+    code: int | None
     if math.isnan(number):
-        codes = {"ieee": top | 1 << mantissa_bits - 1, "fn": (1 << body) - 1, "fnuz": 1 << body}
-        if special not in codes:
-            raise _not_fitting(number, name)
-        code = codes[special]
+        code = nan
+        sign = 0
     elif math.isinf(number):
-        if special != "ieee":
-            raise _not_fitting(number, name)
-        code = top | sign
+        code = infinity
     else:
         size = abs(number)
         # The exponent, but not below that of the subnormal numbers. Scaling by a power of two is
@@ -226,12 +219,13 @@ def _pack_small(value: Any, name: str) -> bytes:
             exponent = max(math.frexp(size)[1] - 1, exponent)
         steps = round(math.ldexp(size, mantissa_bits - exponent))
         code = steps + (exponent + bias - 1 << mantissa_bits)
-        highest = {"ieee": top - 1, "fn": (1 << body) - 2}.get(special, (1 << body) - 1)
-        if code > highest:
-            raise _not_fitting(number, name)
-        if code or special != "fnuz":
-            code |= sign
-    return code.to_bytes((body + 8) // 8, "little")
+        if code > greatest:
+            code = None
+    if code is None:
+        raise _not_fitting(number, name)
+    if not code and nan == 1 << body:  # there is no negative zero
+        sign = 0
+    return (code | sign).to_bytes((body + 8) // 8, "little")
 
 
 def _pack_exponent(value: Any, name: str) -> bytes:
