@@ -248,17 +248,14 @@ class LaunchConfigReader:
             return self.block or (1, 1, 1)
         if self._interface.open_block:
             return None
+        advice = ""
+        others = self._find_block()
+        if others is not None:
+            advice = f". The other candidates have blocks of {others}: give block={others}"
         raise self._error(
-            f" needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{self._other_blocks()}",
+            f" needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}",
             "block",
         )
-
-    def _other_blocks(self) -> str:
-        """Return the block of the function's other candidates, as the end of a message."""
-        others = self._find_block()
-        if others is None:
-            return ""
-        return f". The other candidates have blocks of {others}: give block={others}"
 
     def _shared_memory_size(self, value: Any) -> int | None:
         """Return the bytes that a call gives; None for the default of the interface."""

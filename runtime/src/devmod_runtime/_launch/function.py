@@ -253,11 +253,9 @@ class Function(ProcessLocal):
         if kernels is None:
             kernels = Once()
         self._kernels = kernels
-        if problem := tag_problem(info.launch_param_tags):
-            raise FormatError(
-                f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name
-            )
         self._signature = Signature(self.label, name, info, launcher, interface)
+        if problem := tag_problem(info.launch_param_tags):
+            raise self._signature.error(f" cannot be called: {problem}", family=FormatError)
         #: The buffers that are several values of the kernel, the last one first.
         self._packs = [
             (each.number, each.packed)

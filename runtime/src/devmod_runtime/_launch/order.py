@@ -122,13 +122,9 @@ class ArgumentOrder:
             for member in members:
                 arguments.append(MemberArgument(len(arguments), member.name, kind_text(member)))
             if not members:
+                text = type_text(param.replace(default=None))
                 arguments.append(
-                    MemberArgument(
-                        len(arguments),
-                        argument.name,
-                        type_text(param.replace(default=None)),
-                        argument.default,
-                    )
+                    MemberArgument(len(arguments), argument.name, text, argument.default)
                 )
             self._groups[argument.number] = (
                 range(start, len(arguments)),
@@ -509,19 +505,20 @@ class RecordArgument(NamedTuple):
     scalars: Sequence[Argument] = ()
 
 
-class MemberArgument:
+class MemberArgument(NamedTuple):
     """An argument of the call in the place of one of the kernel's: a member of a struct, or the
     argument itself.
     """
 
-    def __init__(
-        self, number: int, name: str, description: str, default: Local | int | None = None
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.text = name
-        self.default = default
-        self.description = description
+    number: int
+    name: str
+    description: str
+    default: Local | int | None = None
+
+    @property
+    def text(self) -> str:
+        """The argument in a list."""
+        return self.name
 
     @property
     def label(self) -> str:
