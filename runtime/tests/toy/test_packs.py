@@ -105,6 +105,13 @@ def test_arrays_that_a_kernel_cannot_take(devices: list[toy.ToyDevice]) -> None:
             lambda array=array: f(x, array, 7, grid=1, block=1),
             f"the toy function 'f': argument 2 'y' {text}",
         )
+    integers = devices[0].zeros(6, "int32")
+    check_error(
+        devmod.ArgumentError,
+        lambda: f(integers, y, 7, grid=1, block=1),
+        "the toy function 'f': argument 1 'x' is an array of int32, and the kernel takes float32; convert it before the call: array = "
+        "device.from_numpy(array.numpy().astype(np.float32))",
+    )
     large = toy.ForeignArray(devices[0], np.zeros(1, "int8"))
     large.shape = (1, 2**31)
     check_error(
