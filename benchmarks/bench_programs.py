@@ -475,7 +475,7 @@ class Transformer:
             )
         for step in program.steps:
             named = {**shapes.values, **arrays, **self.text}
-            values = [step.value(given, named) for _, given in step.arguments]
+            values = [step.value(each.value, named) for each in step.arguments]
             extent = {}
             if kind != "hexagon":
                 dims = step.dims(shapes.values)[:3]

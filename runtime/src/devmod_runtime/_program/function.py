@@ -147,8 +147,6 @@ class ProgramFunction(ProcessLocal):
             if plain is not None:
                 unpack = Struct("<" + STRUCT_FORMATS[scalar.type]).unpack
                 self._plain[scalar.name] = (*plain, unpack)
-        #: The integer scalars by which the shapes and the launches differ.
-        self.sizes = tuple(sorted(program.size_names | _tuned_names(program, functions)))
         #: Those of the constants by name. An error of theirs is one of the look-up.
         self.constant_shapes = {
             name: each.shape for name, each in module.constants(program, device).items()
@@ -170,6 +168,12 @@ class ProgramFunction(ProcessLocal):
         #: A step of each grid, block, threads and sizes of a tuned kernel, which may have a grid of
         #: its own.
         self.extents = {each.extent: each for each in reversed(self.steps)}
+        sizes = program.size_names
+        for *_, tuned in self.extents:
+            for each in tuned:
+                sizes.update(names_in(each))
+        #: The integer scalars by which the shapes and the launches differ.
+        self.sizes = tuple(sorted(sizes & self.scalars.keys()))
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, LaunchPlan] = {}
         #: The cached places of the values of launches, which several plans have.
@@ -566,13 +570,3 @@ class _UnbuiltProgram(ProgramFunction):
 
 #: As messages and tools name it.
 _UnbuiltProgram.__name__ = ProgramFunction.__name__  # type: ignore[method-assign]
-
-
-def _tuned_names(program: Program, functions: Mapping[str, Function]) -> set[str]:
-    """Return the scalars by which the tuned kernels of a program choose variants and grids."""
-    scalars = {each.name for each in program.scalars}
-    names: set[str] = set()
-    for step in program.steps:
-        for argument in functions[step.kernel].key_arguments:
-            names.update(names_in(step.arguments.get(argument.name)))
-    return scalars & names

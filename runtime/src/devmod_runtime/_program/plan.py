@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import (
@@ -256,6 +256,32 @@ class OtherExtent:
             self.enqueue = Opening.queue(queue, f"{program}: {function.name}", stream, args)
 
 
+class Given(NamedTuple):
+    """What a step gives for an argument of its kernel.
+
+    Attributes
+    ----------
+    argument
+        The argument.
+    value
+        The name of an array, an image, a sampler or a scalar, an expression, a number, the default,
+        or a mapping of these for the members of a struct.
+    names
+        The names in it.
+    repeats
+        The repeats whose number of the turn it has, the outermost first.
+    place
+        The key of its slot in a plan: steps with the same key share the slot. None for literals:
+        0.0 is equal to -0.0.
+    """
+
+    argument: Argument
+    value: Any
+    names: set[str]
+    repeats: list[Repeat]
+    place: Any
+
+
 class Step:
     """A step, and the arguments of its kernel.
 
@@ -271,14 +297,9 @@ class Step:
     program, function
         The program and the kernel.
     arguments
-        The kernel's arguments, each with what the step gives for it: the name of an array, an
-        image, a sampler or a scalar, an expression, a number, the default, or a mapping of these
-        for the members of a struct.
+        What it gives for each argument of the kernel.
     names
         The arrays, images and samplers among them.
-    places
-        For each argument the key of its slot in a plan: steps with the same key share the slot.
-        None for literals: 0.0 is equal to -0.0.
     extent
         The expressions of the grid, the block and the threads, and those of the sizes by which a
         tuned kernel chooses its variant and its grid.
@@ -316,11 +337,10 @@ class Step:
         self.function = function.functions[step.kernel]
         interface = self.function._signature.interface
         assert interface is not None
-        self.arguments: list[tuple[Argument, Any]] = []
+        self.arguments: list[Given] = []
         self.names: list[str] = []
         #: What its form has of them: the type and the shape of an array, the names of others.
         self.array_forms: list[Any] = []
-        self.places: list[Any] = []
         #: A tuned function may choose by its arguments.
         self.is_plain = not self.function.key_arguments
         sizes = {}
@@ -329,13 +349,14 @@ class Step:
             self.function._signature.arguments, interface.params, strict=True
         ):
             given = _given(step.arguments, argument, param)
-            self.arguments.append((argument, given))
+            names = _names_of(given)
+            own_repeats = [each for each in repeats if each.name in names]
             if argument.kind in ("buffer", "image") and not argument.written:
                 read.append(given)
             if argument in self.function.key_arguments:
                 sizes[argument.name] = given
             place: Any = None
-            if type(given) in (str, tuple) and not self.repeats_in(given):
+            if type(given) in (str, tuple) and not own_repeats:
                 place = (argument, given)
             declared = None
             if isinstance(given, str):
@@ -351,24 +372,19 @@ class Step:
                 self.names.append(given)
                 if argument.packed is None:
                     place = given
-            self.places.append(place)
+            self.arguments.append(Given(argument, given, names, own_repeats, place))
             if argument.plain_packer is None:
                 self.is_plain &= argument.packed is None and type_ == argument.plain_type
 
         self.sizes = tuple(sizes)
         self.extent = step.grid, step.block, step.threads, tuple(sizes.values())
 
-        names = [each for each in step.arguments.values() if isinstance(each, str)]
-        self.written = [each for each in names if each not in read]
-        self.first = [each for each in names if each in function.new_arrays and each not in seen]
+        given_names = [each for each in step.arguments.values() if isinstance(each, str)]
+        self.written = [each for each in given_names if each not in read]
+        self.first = [
+            each for each in given_names if each in function.new_arrays and each not in seen
+        ]
         seen.update(self.first)
-
-    def repeats_in(self, given: Any) -> list[Repeat]:
-        """Return the repeats whose number of the turn a value has."""
-        if not self.repeats:
-            return []
-        names = _names_of(given)
-        return [each for each in self.repeats if each.name in names]
 
     def has_turns(self, shapes: Shapes) -> bool:
         """Return whether it runs at all."""
@@ -384,11 +400,10 @@ class Step:
 
     def dims(self, named: Named) -> tuple[Shape | None, ...]:
         """Return the grid, the block, the threads and the sizes."""
-        result: list[Shape | None] = [None] * len(self.extent)
+        result = []
         try:
-            for place, dims in enumerate(self.extent):
-                if dims:
-                    result[place] = tuple([evaluate(each, named) for each in dims])
+            for dims in self.extent:
+                result.append(tuple([evaluate(each, named) for each in dims]) or None)
             return tuple(result)
         except ExpressionError as problem:
             raise self._error(problem) from None
@@ -433,12 +448,11 @@ class Step:
             raise self._error(text, view[:])
         return array.viewed((nbytes // size,), view.type)
 
-    def maker(
-        self, argument: Argument, given: Any, numbers: Mapping[Any, int], named: Named
-    ) -> Maker | None:
+    def maker(self, each: Given, numbers: Mapping[Any, int], named: Named) -> Maker | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a
         call; None if it is always the same. `named` has the names in what the step gives.
         """
+        argument, given, *_ = each
         pack = argument.pack
         packed = argument.packed
         if packed is not None:
@@ -481,17 +495,16 @@ class Step:
 
         return make
 
-    def constant(
-        self, argument: Argument, given: Any, stream: Stream, named: Named, own: Named
-    ) -> Any:
+    def constant(self, given: Given, stream: Stream, named: Named, own: Named) -> Any:
         """Return a value of the kernel that is the same in all calls, for `own` names. Those of the
         plan are `named`.
         """
-        value = self.value(given, own)
-        if argument.pack is None:
+        value = self.value(given.value, own)
+        pack = given.argument.pack
+        if pack is None:
             return value
         try:
-            return argument.pack(value)
+            return pack(value)
         except ConversionError:
             # Raises the error with its argument.
             self.call(stream, named | self.first_turn | own)
@@ -500,7 +513,7 @@ class Step:
     def call(self, stream: Stream, named: Named, make: Any = KernelCall) -> Any:
         """Return the checked launch. `make` is the class of the call."""
         *dims, _ = self.dims(named)
-        args = [self.value(given, named) for _, given in self.arguments]
+        args = [self.value(each.value, named) for each in self.arguments]
         try:
             grid = block = threads = None
             if self.function._launcher.has_grid:
@@ -555,7 +568,7 @@ class Step:
             return error
         text = str(error)
         found = error.argument
-        for argument, given in self.arguments:
+        for argument, given, *_ in self.arguments:
             if type(given) is not str or given not in self.names:
                 continue
             if given != argument.name:
@@ -751,11 +764,11 @@ class Layout:
         The arrays, images and samplers that all calls have, in the order of their slots.
     numbers
         The slots of arrays, images and samplers by name, and those of other values by
-        `Step.places`.
+        `Given.place`.
     values
-        For each other slot its number, the first step that takes it, its argument, and what the
-        step gives for it. A value that differs by turn has a slot for the values of all turns, and
-        one more for each repeat: the step takes the last.
+        For each other slot its number, the first step that takes it, and what this gives. A value
+        that differs by turn has a slot for the values of all turns, and one more for each repeat:
+        the step takes the last.
     steps
         Each step, and the function that takes its values from the slots; None for one that does not
         run.
@@ -773,7 +786,7 @@ class Layout:
         after = max(self.numbers.values(), default=-1) + 1
         self.arrays = [*function.constant_shapes]
         self.arrays += [each.name for each in function.samplers]
-        self.values: list[tuple[int, Step, Argument, Any]] = []
+        self.values: list[tuple[int, Step, Given]] = []
         self.steps: list[tuple[Step, Taker | None]] = []
         firsts: dict[int, Step] = {}
         for number, name in enumerate(self.arrays, after):
@@ -785,14 +798,14 @@ class Layout:
                 continue
             firsts.setdefault(step.form, step)
             taken = []
-            for (argument, given), place in zip(step.arguments, step.places, strict=True):
-                number = self.numbers.get(place, after)
+            for given in step.arguments:
+                number = self.numbers.get(given.place, after)
                 if number == after:
-                    self.values.append((number, step, argument, given))
-                    number += len(step.repeats_in(given))
+                    self.values.append((number, step, given))
+                    number += len(given.repeats)
                     after = number + 1
-                    if place is not None:
-                        self.numbers[place] = number
+                    if given.place is not None:
+                        self.numbers[given.place] = number
                 taken.append(number)
             self.steps.append((step, _taker(taken)))
         self.firsts = list(firsts.values())
@@ -846,19 +859,19 @@ class LaunchPlan:
         #: The slots whose values follow from the scalars or from other slots, and the functions
         #: that return these values.
         self._made: list[tuple[int, Maker, Step, Argument]] = []
-        for source, step, argument, given in layout.values:
-            repeats = step.repeats_in(given)
-            own = {each: named[each] for each in _names_of(given) if each in named}
-            find_maker = partial(step.maker, argument, given, numbers)
+        for source, step, given in layout.values:
+            repeats = given.repeats
+            own = {each: named[each] for each in given.names if each in named}
+            find_maker = partial(step.maker, given, numbers)
             make: Any = find_maker(own | step.first_turn)
             first: Any = None
             if make is None:
-                find = partial(step.constant, argument, given, stream, named)
+                find = partial(step.constant, given, stream, named)
                 first = _by_turn(repeats, shapes.turns, own, find)
             elif repeats:
                 make = partial(_call_each, _by_turn(repeats, shapes.turns, own, find_maker))
             if make is not None:
-                self._made.append((source, make, step, argument))
+                self._made.append((source, make, step, given.argument))
             self._fixed.append(first)
             for number, repeat in enumerate(repeats, source):
                 if make is None:

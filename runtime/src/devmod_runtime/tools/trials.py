@@ -689,7 +689,7 @@ def _writers(function: Any) -> dict[str, Argument]:
         return {each.name: each for each in function._signature.arguments}
     writers: dict[str, Argument] = {}
     for step in function.steps:
-        for argument, given in step.arguments:
+        for argument, given, *_ in step.arguments:
             if argument.written and isinstance(given, str):
                 writers |= {given: argument}
     return writers
