@@ -99,6 +99,8 @@ class CheckedProgramCall(CheckedCall):
     _copies_images = True
     #: Whether kernels may use host arrays where they are.
     _uses_in_place = True
+    #: What queues the launches of a prepared call, and whether it does so now.
+    _queue: Work
 
     def __init__(
         self,
@@ -408,20 +410,46 @@ class CheckedProgramCall(CheckedCall):
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
         named = self._named(self._arrays, self._own_buffers())
-        return Launch(
-            self._function,
-            PreparedProgram(self._function),  # type: ignore[arg-type]
-            self._stream,
-            partial(self._prepared, named),
-            (),
-            tuple(named.values()),
-        )
+        return Launch(self._function, self, self._stream, named, (), tuple(named.values()))  # type: ignore[arg-type]
 
     def _own_buffers(self) -> Sequence[Any]:
         """Return the buffers of a prepared launch."""
         return StreamMemory().take(self._shapes, self._stream)
 
-    def _prepared(self, named: Named, stream: Stream) -> Work:
+    def prepare(self, stream: Stream, named: Named, values: object) -> Work:
+        """As `Kernel.prepare`, for what the names in the steps stand for."""
+        queue = self._sequence(named, stream)
+        lock = fork_safe(RLock())
+        function = self._function  # not the call, which has what is returned
+        is_queueing = False
+
+        def locked() -> None:
+            nonlocal is_queueing
+            # Several threads may call it, and its launches share the temporaries.
+            with lock:
+                if is_queueing:
+                    raise LaunchError(
+                        "a handler of a signal launches a prepared program that the signal interrupted; launch another one"
+                    )
+                try:
+                    is_queueing = True
+                    queue()
+                except LaunchError as error:
+                    function.add_name(error)
+                    raise
+                finally:
+                    is_queueing = False
+
+        self._queue = locked
+        return locked
+
+    def time(self, stream: Stream, named: Named, values: object) -> float:
+        """As `Kernel.time`."""
+        before = stream.record()
+        self._queue()
+        return stream.record().elapsed(before)
+
+    def _sequence(self, named: Named, stream: Stream) -> Work:
         """Return what queues all launches of a prepared one."""
         if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
             return stream.prepare(lambda each: [call for _, call in self._calls(named, each)])
@@ -475,7 +503,7 @@ class CheckedProgramCall(CheckedCall):
             made: dict[int, Any] = {}
             for name in names:
                 # Without buffers each has memory of its own.
-                if not buffers or name not in shapes.buffers:
+                if not buffers:
                     result[name] = self._new(first)
                     continue
                 number = shapes.buffers[name]
@@ -613,48 +641,6 @@ def _span(value: Any) -> tuple[int, float, float]:
         return 0, *getattr(np.lib, "array_utils", np).byte_bounds(value.array)
     span: tuple[int, float, float] = value._span
     return span
-
-
-class PreparedProgram:
-    """The kernel of a program's prepared launch. The shape is the function that returns what queues
-    the launches in a stream.
-    """
-
-    _queue: Work
-
-    def __init__(self, function: ProgramFunction) -> None:
-        self._function = function
-
-    def prepare(self, stream: Stream, shape: Callable[[Stream], Work], values: object) -> Work:
-        queue = shape(stream)
-        lock = fork_safe(RLock())
-        function = self._function  # not the kernel, which has what is returned
-        is_queueing = False
-
-        def locked() -> None:
-            nonlocal is_queueing
-            # Several threads may call it, and its launches share the temporaries.
-            with lock:
-                if is_queueing:
-                    raise LaunchError(
-                        "a handler of a signal launches a prepared program that the signal interrupted; launch another one"
-                    )
-                try:
-                    is_queueing = True
-                    queue()
-                except LaunchError as error:
-                    function.add_name(error)
-                    raise
-                finally:
-                    is_queueing = False
-
-        self._queue = locked
-        return locked
-
-    def time(self, stream: Stream, shape: Any, values: object) -> float:
-        before = stream.record()
-        self._queue()
-        return stream.record().elapsed(before)
 
 
 def _open_length(function: ProgramFunction, length: str) -> str:

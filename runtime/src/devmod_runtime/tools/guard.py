@@ -571,7 +571,7 @@ class GuardedProgramCall(CheckedProgramCall):
     def _own_buffers(self) -> Sequence[Any]:
         return ()
 
-    def _prepared(self, named: Named, stream: Stream) -> Callable[[], object]:
+    def _sequence(self, named: Named, stream: Stream) -> Callable[[], object]:
         calls = self._steps(named, stream)
         return lambda: [each() for each in calls]
 
