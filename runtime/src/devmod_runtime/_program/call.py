@@ -112,10 +112,7 @@ class CheckedProgramCall(CheckedCall):
         new: bool = False,
     ) -> None:
         launcher = next(iter(function.functions.values()))._launcher
-        device = None
-        if function.fixed:
-            device = function.device
-        super().__init__(function, launcher, device)
+        super().__init__(function, launcher, function.fixed_device)
         self._given = values
         self._is_new = new
         self._has_views = False

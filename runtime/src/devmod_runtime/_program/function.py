@@ -15,7 +15,7 @@ from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod._values.param import declaration_text
 from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
-from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
+from devmod.errors import ArgumentError, LaunchError, count_text, did_you_mean, list_names
 from devmod_readers.programs import Sampler, bind_lengths, names_in
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
@@ -63,9 +63,7 @@ def _describe(function: ProgramFunction) -> str:
         lines.append(
             f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned"
         )
-    steps = f"{len(program.steps)} step"
-    if len(program.steps) > 1:
-        steps += "s"
+    steps = count_text(len(program.steps), "step")
     lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {steps}"]
     return escape("\n".join(lines))
 
@@ -126,11 +124,12 @@ class ProgramFunction(ProcessLocal):
         device: Device,
         functions: Mapping[str, Function],
         *,
-        fixed: bool,
+        fixed_device: Device | None,
     ) -> None:
         self._begin(module, program, info, device)
         self.functions = functions
-        self.fixed = fixed
+        #: The only device of its calls; None if their arrays decide.
+        self.fixed_device = fixed_device
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {
             each.name: each.default for each in program.scalars if each.default is not None
@@ -200,20 +199,6 @@ class ProgramFunction(ProcessLocal):
         self.plain_count = -1
         if {(each.role, each.format) for each in self.arrays.values()} == _PLAIN:
             self.plain_count = len(self.names)
-
-    @staticmethod
-    def later(
-        module: Any,
-        program: Program,
-        info: FunctionInfo,
-        device: Device,
-        build: Callable[[], ProgramFunction],
-    ) -> ProgramFunction:
-        """Return a program that `build` makes when a call, or any attribute of it, needs it."""
-        result = object.__new__(_UnbuiltProgram)
-        result._begin(module, program, info, device)
-        result._build = build
-        return result
 
     def _begin(self, module: Any, program: Program, info: FunctionInfo, device: Device) -> None:
         self.module = module
@@ -550,14 +535,24 @@ class ProgramFunction(ProcessLocal):
         )
 
 
-class _UnbuiltProgram(ProgramFunction):
-    """A program before its first use.
+class UnbuiltProgram(ProgramFunction):
+    """A program before its first use: `build` makes it when a call, or any attribute of it, needs
+    it.
 
     A class with `__getattr__` has slow look-ups of all attributes, so this is not that of a program
     that is called.
     """
 
-    _build: Callable[[], ProgramFunction]
+    def __init__(
+        self,
+        module: Any,
+        program: Program,
+        info: FunctionInfo,
+        device: Device,
+        build: Callable[[], ProgramFunction],
+    ) -> None:
+        self._begin(module, program, info, device)
+        self._build = build
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -569,4 +564,4 @@ class _UnbuiltProgram(ProgramFunction):
 
 
 #: As messages and tools name it.
-_UnbuiltProgram.__name__ = ProgramFunction.__name__  # type: ignore[method-assign]
+UnbuiltProgram.__name__ = ProgramFunction.__name__  # type: ignore[method-assign]

@@ -39,7 +39,7 @@ from devmod.errors import (
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
 from devmod_runtime._device.device import Device
 from devmod_runtime._fork import fork_safe
-from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime._program.function import ProgramFunction, UnbuiltProgram
 from devmod_runtime._program.plan import Shapes, forms_of
 
 #: The constants of each const_loader on devices: several programs have them.
@@ -165,8 +165,6 @@ class ProgramModule(PayloadModule):
         after the device lost them.
         """
         arrays = list(program.arrays("constant"))
-        if not arrays:
-            return {}
         generation = device.generation
         loaders = [each for each in self.imports if each.kind == "const_loader"]
         results = self._results
@@ -226,9 +224,9 @@ class ProgramModule(PayloadModule):
                     kernel: [candidate_of(kernel, next(each))] for kernel, each in kernels.items()
                 }
                 check_kernels(program, firsts)
-                return ProgramFunction.later(self, program, self.functions[name], found, build)
+                return UnbuiltProgram(self, program, self.functions[name], found, build)
             try:
-                return self._function(program, found, kernels, fixed=device is not None)
+                return self._function(program, found, kernels, device)
             except UNAVAILABLE as error:
                 reasons.append((kind, error))
         where = "here"
@@ -250,7 +248,11 @@ class ProgramModule(PayloadModule):
                 )
 
     def _function(
-        self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool
+        self,
+        program: Program,
+        device: Device,
+        kernels: dict[str, Iterator[Module]],
+        fixed_device: Device | None,
     ) -> ProgramFunction:
         functions = {}
         candidates = {}
@@ -259,7 +261,12 @@ class ProgramModule(PayloadModule):
             candidates[kernel] = [candidate_of(kernel, module)]
         check_kernels(program, candidates)
         return ProgramFunction(
-            self, program, self.functions[program.name], device, functions, fixed=fixed
+            self,
+            program,
+            self.functions[program.name],
+            device,
+            functions,
+            fixed_device=fixed_device,
         )
 
     def _first_built(

@@ -8,6 +8,7 @@ from _weakref import proxy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -513,14 +514,11 @@ class Step:
     def call(self, stream: Stream, named: Named, make: Any = KernelCall) -> Any:
         """Return the checked launch. `make` is the class of the call."""
         *dims, _ = self.dims(named)
+        if not self.function._launcher.has_grid:
+            dims = [None] * 3
         args = [self.value(each.value, named) for each in self.arguments]
         try:
-            grid = block = threads = None
-            if self.function._launcher.has_grid:
-                grid, block, threads = dims
-            return make(
-                self.function, args, grid, block, threads, stream, None, program=self.program.name
-            )
+            return make(self.function, args, *dims, stream, None, program=self.program.name)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
@@ -601,10 +599,7 @@ def _given(arguments: Mapping[str, Any], argument: Argument, param: Param) -> An
 def _names_of(given: Any) -> set[str]:
     """Return the names in what a step gives, and in the members of a struct."""
     parts = given.values() if type(given) is dict else (given,)
-    names: set[str] = set()
-    for each in parts:
-        names.update(names_in(each))
-    return names
+    return set(chain.from_iterable(map(names_in, parts)))
 
 
 def steps_of(function: ProgramFunction) -> list[Step]:
