@@ -29,6 +29,8 @@ RANGES = {
     "negative": "-8 to 0",
     "wide": "-1e5 to 1e5",
 }
+#: The draws of integers of their whole range. Normalized texels have each number as often.
+_WHOLE = ("wide", "texels")
 #: How much larger than those of `random` the values are, for the absolute tolerance.
 SCALES = {"signed": 8, "negative": 8}
 #: The integers of `random` are below this, so that they are indices of most arrays.
@@ -119,13 +121,15 @@ def _random(
 def _integers(
     generator: np.random.Generator, shape: Shape, dtype: NumPyType, word: str
 ) -> NumPyArray:
-    if word == "random" or (dtype.kind == "u" and word != "wide"):
+    if word == "random" or (dtype.kind == "u" and word not in _WHOLE):
         return generator.integers(0, INTEGERS, shape).astype(dtype)
-    if word != "wide":
+    if word not in _WHOLE:
         return generator.integers(-_SMALL, _HIGHEST[word], shape, endpoint=True).astype(dtype)
 
     limits = np.iinfo(dtype)
     result = generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    if word == "texels":
+        return result
     # A shift makes small numbers as frequent as large ones.
     result >>= generator.integers(0, 8 * dtype.itemsize, shape).astype(dtype)
     special = np.array([limits.min, limits.max, limits.max - 1, 0, 1], dtype)

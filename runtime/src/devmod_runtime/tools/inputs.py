@@ -8,7 +8,6 @@ from contextlib import suppress
 from itertools import chain
 from math import prod
 from typing import NamedTuple
-from zlib import crc32
 
 from devmod import Param
 from devmod._values.param import numpy_dtype
@@ -743,14 +742,10 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
         image = device.image(value.shape, value.format, layers=value.layers)
     except DevmodError as error:
         raise NotFromInterfaceError(f"{name}: {error}") from None
+    word = value.word
     if value.format.endswith("norm"):
-        generator = np.random.default_rng(crc32(name.encode()))
-        limits = np.iinfo(image.texel.dtype)
-        texels = generator.integers(
-            limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True
-        )
-    else:
-        texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype), value.word)
+        word = "texels"
+    texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype), word)
     image.copy_from(moved(texels, value.seed))
     return image
 
