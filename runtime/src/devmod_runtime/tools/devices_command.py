@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import click
@@ -19,7 +18,7 @@ from devmod.commands import (
     size,
 )
 from devmod.errors import pip_install
-from devmod.worker import answers
+from devmod.worker import answers, processors
 from devmod_runtime.tools.devices import FIELDS, listing
 from devmod_runtime.tools.options import timeout_option
 
@@ -58,7 +57,7 @@ def command(as_json: bool, timeout: float) -> None:
             listing,
             timeout,
             here=lambda kind: claims[kind].object is not None,
-            processes=os.cpu_count() or 1,
+            processes=processors(),
         )
         for kind, (answer, end) in sorted(zip(kinds, listed, strict=True)):
             devices = []
