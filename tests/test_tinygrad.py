@@ -115,9 +115,8 @@ def run_cases(environment: dict[str, str], *arguments: str) -> None:
     lines = done.stdout.splitlines()
     assert all("['checked on " in line for line in lines)
     remarks = [line for line in lines if "the same everywhere" in line]
-    assert [line.partition(":")[0] for line in remarks] == (
-        ["constant result"] if len(arguments) == 1 else []
-    )
+    expected = {"constant result"}.intersection(arguments[1:] or NAMES)
+    assert [line.partition(":")[0] for line in remarks] == [*expected]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,9 @@ def test_the_small_functions_on_rocm() -> None:
         environment = {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}
     except UnavailableError as error:
         pytest.skip(str(error))
-    run_cases({**environment, "CC": ""}, "rocm -arch=gfx1100")
+    # The emulator executes no v_div_fixup_f16.
+    names = [each for each in NAMES if each != "half"]
+    run_cases({**environment, "CC": ""}, "rocm -arch=gfx1100", *names)
 
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
