@@ -99,15 +99,13 @@ class DriverBinaries(Builds):
         result = run_compiler(code, Target(self.kind, arch=arch))
         if result is None:
             return None
-        binaries = type(self)(*result, self.names)
-        binaries.check()
-        if binaries.fmt == self.source_format:
-            return binaries.compile_source(arch)
-        return result
+        return type(self)(*result, self.names)._build(arch)
 
     def _build(self, arch: str) -> Payload:
         def build() -> Payload:
             self.check()
+            if self.fmt != self.source_format:
+                return self.fmt, self.code
             return self.compile_source(arch)
 
         return self._results.get(("built", arch), build)
@@ -215,18 +213,16 @@ class LoadedBinary:
             The binary has no such variable.
         """
         found = self._find_variable(name)
-        if found is not None:
-            return found
-        variables = read_variables(self._data)
-        if name in variables:
-            found = self._find_variable(variables[name])
         if found is None:
-            raise FunctionNotFoundError(
-                f"the {self.device.kind} module has no global {name!r}: its binary has "
-                f"{list_names(variables)}{did_you_mean(name, variables)}",
-                kind=self.device.kind,
-                function=name,
-            )
+            variables = read_variables(self._data)
+            found = self._find_variable(variables.get(name, name))
+            if found is None:
+                raise FunctionNotFoundError(
+                    f"the {self.device.kind} module has no global {name!r}: its binary has "
+                    f"{list_names(variables)}{did_you_mean(name, variables)}",
+                    kind=self.device.kind,
+                    function=name,
+                )
         return found
 
     def _find_variable(self, symbol: str) -> tuple[int, int] | None:
@@ -254,7 +250,7 @@ class LoadedBinary:
 
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for a binary that the driver refuses, for a reason that every driver has."""
-    api = device.context.driver.api
+    api = device.api
     kind = device.kind
     if error.name in (api.out_of_memory, *api.sticky):
         return device.driver_error(f"{device} loads no module", error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
@@ -119,15 +119,13 @@ class DriverStream(Stream):
         """
         side = self.device.stream()
         graph = Graph(side, make(side), self)
-        singly: list[Sequence[Work]] = []
+        calls = cache(lambda: make(self))
 
         def queue() -> None:
             if self.is_default or self._is_begun or not self._is_captured_elsewhere():
                 graph()
                 return
-            if not singly:
-                singly.append(make(self))
-            for each in singly[0]:
+            for each in calls():
                 each()
 
         return queue
