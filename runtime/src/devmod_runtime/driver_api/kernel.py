@@ -11,6 +11,7 @@ from math import prod
 from struct import Struct
 from typing import Any, NamedTuple
 
+from devmod import Param
 from devmod._values.dtypes import describe_value
 from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
@@ -24,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from devmod import Device, FunctionInfo, Param, Stream
+    from devmod import Device, FunctionInfo, Stream
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_runtime.driver_api.binaries import LoadedBinary
 
@@ -210,24 +211,21 @@ def declared_arguments(
         An image or a sampler has not the place of its parameter.
     """
     arguments: list[DeclaredArgument] = []
-    values: Sequence[Param] = ()
-    if info.interface is not None:
+    values: Sequence[Param] = [Param("", "scalar", each) for each in info.arg_types]
+    if info.interface is not None and info.interface.values:
         values = info.interface.values
     followers = frozenset(follower_numbers(info.interface))
     is_combined = has_places(values)
-    for number, arg_type in enumerate(info.arg_types):
-        param = None
-        if values:
-            param = values[number]
+    for number, param in enumerate(values):
         argument = special(number)
         if argument is not None:
             arguments.append(argument)
             continue
-        if param is not None and param.kind in ("image", "sampler") and is_combined:
+        if param.kind in ("image", "sampler") and is_combined:
             _check_place(kind, info, number, len(arguments), has_followers=bool(followers))
             if param.kind == "sampler":
                 continue
-        argument = _declared_argument(param, arg_type)
+        argument = _declared_argument(param, info.arg_types[number])
         arguments.append(argument._replace(follows=number in followers))
     return arguments
 
@@ -255,32 +253,19 @@ def _check_place(
     )
 
 
-def _declared_argument(param: Param | None, arg_type: str) -> DeclaredArgument:
-    if param is None:
-        if arg_type != "handle":
-            return _scalar(None, arg_type)
-        return _pointer(arg_type)
-    if param.kind == "image":
-        return _pointer("an image")
-    if param.kind in ("sampler", "buffer"):
-        return _pointer(f"a {param.kind}")
+def _declared_argument(param: Param, arg_type: str) -> DeclaredArgument:
     if param.kind == "local":
         return DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES)
-    return _scalar(param, arg_type)
-
-
-def _pointer(title: str) -> DeclaredArgument:
-    return DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True)
-
-
-def _scalar(param: Param | None, arg_type: str) -> DeclaredArgument:
-    if param is not None and param.type:
-        arg_type = param.type
-    title = arg_type
-    if param is not None and param.kind != "scalar":
-        title = f"a {param.kind}"
+    arg_type = param.type or arg_type
+    title = f"a {param.kind}"
+    if param.kind == "image":
+        title = "an image"
+    elif param.kind == "scalar":
+        title = arg_type
+    if param.kind in ("image", "sampler", "buffer") or arg_type == "handle":
+        return DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True)
     code, bits, lanes = parse_dtype(arg_type)
-    if param is not None and param.align:
+    if param.align:
         return DeclaredArgument(title, lanes, param.align)
     if (code, bits) == (1, 1):
         size = lanes
