@@ -155,6 +155,21 @@ def test_a_variant_that_fails_is_not_in_the_file(
     assert [*times(module)] == ["GROUPTOP 0 16", "UPCAST 0 16, LOCAL 0 16"]
 
 
+@pytest.mark.usefixtures("_one_device")
+def test_an_input_that_the_function_assigns() -> None:
+    from tinygrad import Tensor
+
+    weight = Tensor(array(48, 64)).realize()
+
+    def move(place: Any, x: Any) -> Any:
+        place.assign(place + x @ weight).realize()
+        return place * 2
+
+    module = export(move, array(16, 64), array(16, 48))
+    assert str(module.functions["f"].interface).startswith("<Interface (x: ")
+    assert times(module)
+
+
 def test_an_export_without_a_device_or_with_a_length_of_a_call_is_not_tuned() -> None:
     from tinygrad import Tensor, Variable
 

@@ -85,7 +85,17 @@ class Search:
         self._plan = plan
         self._compiled = compiled
         self._program = program
-        self._inputs = inputs
+        # A call has those that the function assigns behind the others.
+        interface = program.functions[plan.name].interface
+        numbers = (each.name for each in interface.params if each.kind == "scalar")  # type: ignore[union-attr]
+        arrays = (each.name for each in plan.recording.inputs)
+        #: By the names of the program.
+        self._inputs: dict[str, Any] = {}
+        for each in inputs:
+            names = arrays
+            if isinstance(each, int):
+                names = numbers
+            self._inputs[next(names)] = each
         self._report = report
         self._candidates: dict[str, Candidates] = {}
         self._records: list[TuningRecord] = []
@@ -158,10 +168,10 @@ class Search:
         """Return the kernels that may get variants, the slowest first, with the seconds of all
         launches of each in a call.
         """
-        program = (self._program, self._plan.name, self._device, *self._inputs)
-        run_program(*program)  # builds the kernels
+        program = (self._program, self._plan.name, self._device)
+        run_program(*program, **self._inputs)  # builds the kernels
         with devmod.profile() as profile:
-            run_program(*program)
+            run_program(*program, **self._inputs)
         totals: Counter[str] = Counter()
         for each in profile.records:
             if each.action == "launch" and each.on_device is not None:
@@ -229,7 +239,6 @@ class Search:
         """Return what devices take for the variants of kernels of a program, in order. Known ones
         are not measured again. Each kernel gets half of the rest of the time at most.
         """
-        names = [each.name for each in module.functions[self._plan.name].interface.params]  # type: ignore[union-attr]
         end = monotonic() + seconds
         records: list[TuningRecord] = []
         for own in kernels:
@@ -239,7 +248,7 @@ class Search:
             result = devmod.tune(
                 module,
                 own.kernel,
-                dict(zip(names, self._inputs, strict=False)),
+                self._inputs,
                 devices=devices,
                 records=self._records,
                 budget=rest / 2,
