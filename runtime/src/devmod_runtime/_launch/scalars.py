@@ -422,6 +422,7 @@ class _Content(bytearray):
     the member that is written, for errors.
     """
 
+    __slots__ = ("arrays", "path")
     path: str
 
     def __init__(self, nbytes: int) -> None:
@@ -549,6 +550,7 @@ class _Struct:
         #: With a member's end of its path.
         self._members = [(f".{member.name}", member.offset, _element(member)) for member in members]
         self._names = [member.name for member in members]
+        self._known = frozenset(self._names)
         self._declared = members
         #: The dtype of the declared layout with the bits of its members, after the first record.
         self._layout: tuple[Any, int] | None = None
@@ -595,9 +597,8 @@ class _Struct:
             raise ConversionError(
                 "the struct has members without names; pass a tuple of its values, or bytes"
             )
-        members = set(self._names)
         for name in names:
-            if not isinstance(name, str) or name not in members:
+            if not isinstance(name, str) or name not in self._known:
                 hint = ""
                 if isinstance(name, str):
                     hint = did_you_mean(name, self._names)
