@@ -380,11 +380,8 @@ def local_sizer(
     # Not the functions, which keep what is returned: a cycle is freed late.
     signature = function._signature
     of_call = called._signature.arguments
-    places = []
-    for each in signature.arguments:
-        if each.kind == "local" or each.accepts_local:
-            places.append((each.number, each))
-    if not places:
+    arguments = [each for each in signature.arguments if each.kind == "local" or each.accepts_local]
+    if not arguments:
         return None
     x, y, z = config.block
     threads = x * y * z
@@ -392,9 +389,9 @@ def local_sizer(
 
     def replace_locals(values: list[Any]) -> None:
         sizes = []
-        for number, argument in places:
-            value = values[number]
-            if value is of_call[number].default:
+        for argument in arguments:
+            value = values[argument.number]
+            if value is of_call[argument.number].default:
                 value = argument.default
             if type(value) is Local:
                 sizes.append((argument, value, value.bytes_of(threads)))

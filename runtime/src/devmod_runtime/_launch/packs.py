@@ -33,17 +33,17 @@ class Pack:
     """
 
     def __init__(self, param: Param, type_: str, unit: int) -> None:
-        names = [value.split(":") for value in param.pack]
+        #: What packs each value by its name; None for the address.
+        self._fields: dict[str, Packer | None] = {}
+        for value in param.pack:
+            name, number = value.split(":")
+            self._fields[name] = packer(number)
+        self._fields["ptr"] = None
+        names = [*self._fields]
         #: The place of the address among the values.
-        self.pointer = next(place for place, (name, _) in enumerate(names) if name == "ptr")
-        self._fields: list[tuple[str, Packer | None]] = []
-        for name, number in names:
-            pack = None
-            if name != "ptr":
-                pack = packer(number)
-            self._fields.append((name, pack))
-        shapes = sum(name.startswith("shape") for name, _ in names)
-        strides = sum(name.startswith("stride") for name, _ in names)
+        self.pointer = names.index("ptr")
+        shapes = sum(name.startswith("shape") for name in names)
+        strides = sum(name.startswith("stride") for name in names)
         self._dimensions = shapes or strides
         self._type = type_
         self._unit = unit
@@ -77,7 +77,7 @@ class Pack:
         for axis, length in enumerate(axes):
             numbers |= {f"shape{axis}": length, f"stride{axis}": prod(axes[axis + 1 :])}
         result: list[bytes | None] = []
-        for name, pack in self._fields:
+        for name, pack in self._fields.items():
             try:
                 result.append(None if pack is None else pack(numbers[name]))
             except ConversionError as error:
