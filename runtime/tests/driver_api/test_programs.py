@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,9 @@ def test_a_program_on_each_vendor(program: Any, device: Any, standin: StandinDri
         result.copy_from(np.zeros(64, "float32"))
     stream = device.stream()
     assert np.array_equal(program(on_device, weight, stream=stream).numpy(), 2 * x + 3)
+    kept = weakref.ref(result)
+    del bound, result
+    assert kept() is None
 
 
 @pytest.mark.row("R45")

@@ -447,10 +447,13 @@ class CheckedProgramCall(CheckedCall):
         return stream.record().elapsed(before)
 
     def _sequence(self, named: Named, stream: Stream) -> Work:
-        """Return what queues all launches of a prepared one."""
+        """Return what queues all launches of a prepared one. It has no reference to the call, which
+        has it.
+        """
+        make = partial(_calls, self._function, self._shapes, named)
         if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
-            return stream.prepare(lambda each: [call for _, call in self._calls(named, each)])
-        launches = self._calls(named, stream)
+            return stream.prepare(lambda each: [call for _, call in make(each)])
+        launches = make(stream)
 
         def queue() -> None:
             with stream.batch():
@@ -462,25 +465,6 @@ class CheckedProgramCall(CheckedCall):
                     raise
 
         return queue
-
-    def _calls(self, named: Named, stream: Stream) -> list[tuple[Step, Work]]:
-        """Return what queues each launch of a prepared one, with its step."""
-        calls: list[tuple[Step, Work]] = []
-        for step, own in launches_of(self._function, self._shapes, named):
-            if own is None:
-                for name, nbytes in step.cleared(self._shapes):
-                    # An image is none of them: only the output that a call allocates is cleared.
-                    memory = named[name].memory
-                    calls.append((step, partial(clear, memory, nbytes, stream)))
-                continue
-            call = step.call(stream, own, partial(KernelCall, bound=True))
-            if call.shape is not None:
-                try:
-                    calls.append((step, call.kernel.prepare(stream, call.shape, call.values)))
-                except Exception as error:
-                    step.of_step(error)
-                    raise
-        return calls
 
     def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> Named:
         """Return what the names in the steps stand for. `buffers` has the memory of the
@@ -540,6 +524,28 @@ class CheckedProgramCall(CheckedCall):
             self._device.read_image(value, out, stream)
         else:
             self._device.read(value.memory, out, stream)
+
+
+def _calls(
+    function: ProgramFunction, shapes: Shapes, named: Named, stream: Stream
+) -> list[tuple[Step, Work]]:
+    """Return what queues each launch of a prepared one, with its step."""
+    calls: list[tuple[Step, Work]] = []
+    for step, own in launches_of(function, shapes, named):
+        if own is None:
+            for name, nbytes in step.cleared(shapes):
+                # An image is none of them: only the output that a call allocates is cleared.
+                memory = named[name].memory
+                calls.append((step, partial(clear, memory, nbytes, stream)))
+            continue
+        call = step.call(stream, own, partial(KernelCall, bound=True))
+        if call.shape is not None:
+            try:
+                calls.append((step, call.kernel.prepare(stream, call.shape, call.values)))
+            except Exception as error:
+                step.of_step(error)
+                raise
+    return calls
 
 
 def _queue(

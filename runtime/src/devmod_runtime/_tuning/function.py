@@ -101,8 +101,8 @@ class TunedFunction(Function):
         """The block of each variant on the function's device; None if they differ, or if a call or
         the backend chooses it.
         """
-        interfaces = [each.interface for each in self._offers_on(self.default_device()).values()]
-        blocks = {each.block or each.default_block for each in interfaces}
+        found = self._offers_on(self.default_device()).values()
+        blocks = {each.interface.block or each.interface.default_block for each in found}
         if len(blocks) > 1:
             return None
         return blocks.pop()
