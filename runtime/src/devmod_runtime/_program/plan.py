@@ -139,8 +139,9 @@ class Shapes:
             lengths, nbytes = measure(array, values, error)
             self.lengths |= dict.fromkeys(names, lengths)
             if array.role == "temporary" and array.format:
-                image = textures.setdefault((array.format, lengths), {})
-                image |= dict.fromkeys(names, nbytes)
+                textures.setdefault((array.format, lengths), {}).update(
+                    dict.fromkeys(names, nbytes)
+                )
             elif array.role == "temporary":
                 size = nbytes
                 if unit:

@@ -127,7 +127,7 @@ class Search:
     ) -> None:
         self._launch = launch
         self._variants = variants
-        self.known = dict(known)
+        self.known = known
         self._end = monotonic() + seconds
         self._report = report
         #: The best of the known variants, with which the others are compared.

@@ -236,6 +236,7 @@ def _argument_text(value: Any, folder: Path, numbers: Iterator[int]) -> str:
 
 class Trials:
     """The launches of all candidates. Their process gets text, numbers and files in `folder`.
+    `shape` has the threads, the grid and the block.
 
     Attributes
     ----------
@@ -243,19 +244,11 @@ class Trials:
         The names of arguments that no function has.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        given: Given,
-        threads: Any,
-        grid: Any,
-        block: Any,
-    ) -> None:
+    def __init__(self, folder: Path, given: Given, **shape: Any) -> None:
         self._folder = folder
         self.unused = set(given)
-        given_shape = {"threads": threads, "grid": grid, "block": block}
         self._shape: dict[str, list[int]] = {}
-        for word, each in given_shape.items():
+        for word, each in shape.items():
             if each is not None:
                 self._shape[word] = np.atleast_1d(each).tolist()
         self._block = self._shape.pop("block", None)

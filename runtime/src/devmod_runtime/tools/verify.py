@@ -341,7 +341,7 @@ def verify(
     comparisons: dict[str, tuple[Comparison, ...]] = dict.fromkeys(groups, ())
     draws: dict[str, tuple[Draw, ...]] = dict.fromkeys(groups, ())
     with temporary_folder() as folder:
-        trials = Trials(Path(folder), arguments or {}, threads, grid, block)
+        trials = Trials(Path(folder), arguments or {}, threads=threads, grid=grid, block=block)
         for each, found in groups.items():
             for group in found:
                 trials.add_function(each, group)
