@@ -368,6 +368,8 @@ def test_an_image_that_no_thread_writes_is_zero() -> None:
     spoiled = [f.device.image_from_numpy(picture + 7, "rgba8uint") for _ in range(8)]
     del spoiled
     assert [np.unique(f(picture, k)).tolist() for k in (1, 0, 1, 0)] == [[1], [0], [1], [0]]
+    with devmod.guard():
+        assert not f(picture, 0).any()
 
 
 # -- OpenCL: arguments

@@ -613,8 +613,10 @@ class GuardedProgramCall(CheckedProgramCall):
             base = getattr(array, "_base", None)
             if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
                 base.assign(0)
+            elif isinstance(array, DeviceArray):
+                clear(array.memory, nbytes, stream)
             else:
-                clear(getattr(array, "memory", array), nbytes, stream)
+                clear(array, nbytes, stream)
 
     def _run(self, step: Step, named: Named, stream: Stream) -> None:
         make = partial(GuardedCall, self._zones)
