@@ -1,4 +1,4 @@
-"""Tuned functions on real kinds: a call with each form of arrays, and steps of programs."""
+"""Tuned functions on real kinds: calls, and steps of programs."""
 
 from __future__ import annotations
 
@@ -97,16 +97,10 @@ def test_a_call_of_each_kind_takes_the_variant_of_the_record(kind: str) -> None:
     for n, grid, block in ((100, 2, 32), (5000, 20, 128)):
         assert f.launch_config(n=n) == devmod.LaunchConfig((grid, 1, 1), (block, 1, 1))
         x = np.arange(n, dtype="float32")
-        for g in (f, f.specialize(BLOCK=64, TILE=1), f.specialize(BLOCK=16, TILE=5)):
-            for _ in range(3):
-                y = np.zeros(n + 1, "float32")
-                g(x, y, n, 2.0)
-                np.testing.assert_array_equal(y, [*(2 * x), 0])
-                on_device = device.zeros(n + 1, "float32")
-                g(device.from_numpy(x), on_device, a=2.0, n=n)
-                np.testing.assert_array_equal(on_device.numpy(), y)
-            g.bind(device.from_numpy(x), on_device, n, 3.0)()
-            np.testing.assert_array_equal(on_device.numpy(), [*(3 * x), 0])
+        for g in (f, f.specialize(BLOCK=16, TILE=5)):
+            y = np.zeros(n + 1, "float32")
+            g(x, y, n, 2.0)
+            np.testing.assert_array_equal(y, [*(2 * x), 0])
 
 
 def program(kernels: devmod.Module, *steps: Any) -> devmod.Module:
