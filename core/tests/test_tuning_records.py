@@ -63,8 +63,6 @@ def test_an_invalid_map_is_refused() -> None:
             "driver": "d" * 1025
         },
         f"{WHERE}the sizes of a tuned function are ['n', 1]; {NAMES}": {"sizes": ["n", 1]},
-        f"{WHERE}the sizes of a tuned function are ['n', 'n']; {NAMES}": {"sizes": ["n", "n"]},
-        f"{WHERE}the constants of a tuned function are 'AB'; {NAMES}": {"constants": "AB"},
         f"{WHERE}'times'": {"measured": [{"sizes": [1]}]},
         f"{WHERE}a constant has the value nan; expected a boolean, an int of 64 bits, a finite float or a string": measured(
             [[64, math.nan], 1]
