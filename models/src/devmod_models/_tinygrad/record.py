@@ -15,6 +15,7 @@ from tinygrad import Tensor, dtypes
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
+from tinygrad.uop import ops
 from tinygrad.uop.ops import Ops, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS
@@ -80,7 +81,14 @@ def settings(**more: Any) -> Iterator[None]:
         Other context variables of tinygrad.
     """
     clang = SimpleNamespace(check_output=_run_clang)
-    with _lock, Context(**_SETTINGS | more), patched(compiler_cpu, "subprocess", clang):
+    with (
+        _lock,
+        Context(**_SETTINGS | more),
+        patched(compiler_cpu, "subprocess", clang),
+        # tinygrad reads these for each operation of a tree, and a number is compared at once.
+        patched(ops, "SPEC", 1),
+        patched(ops, "REWRITE_STACK_LIMIT", 250_000),
+    ):
         yield
 
 
