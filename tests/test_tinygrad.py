@@ -158,8 +158,8 @@ def test_a_small_function_on_metal(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_each_kind_has_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """WebGPU has at most eight buffers in a kernel, so it has more kernels. Other processes render
-    them.
+    """WebGPU has at most eight buffers in a kernel, so it has more kernels. Another process renders
+    some of them.
     """
     monkeypatch.setattr(interop, "_MANY", 1)
     inputs = [tensor(64) for _ in range(12)]
@@ -395,11 +395,17 @@ def temporaries(module: devmod.Module) -> list[list[str]]:
 
 def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interop, "_MANY", 1)
+    monkeypatch.setattr(interop, "processors", lambda: 2)
     monkeypatch.setattr(interop, "_RENDER", "devmod.errors")  # it has no `main`
     assert refusal(
-        CompileError, interop.export, lambda x: x * 2, tensor(8), targets="opencl", name="twice"
+        CompileError,
+        interop.export,
+        lambda x: (x * 2, x.sum()),  # this process renders the first kernel
+        tensor(8),
+        targets="opencl",
+        name="twice",
     ).startswith(
-        "tinygrad cannot render the kernel 'twice_opencl_k0' for opencl: the process that renders it ends the process with exit status 1"
+        "tinygrad cannot render the kernel 'twice_opencl_k1' for opencl: the process that renders it ends the process with exit status 1"
     )
 
 

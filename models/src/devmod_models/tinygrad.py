@@ -53,7 +53,7 @@ _MOST_BYTES = {"webgpu": 128 << 20}
 _ANY = 1 << 63
 #: The element types that a kind does not have.
 _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
-#: The number of kernels from which other processes render them, and the most processes: each
+#: The number of kernels from which other processes render some, and the most processes: each
 #: imports tinygrad first, in 60 MB.
 _MANY = 6
 _MOST_PROCESSES = 16
@@ -682,14 +682,18 @@ def _render(plans: Sequence[_Plan], report: Report) -> None:
 
 
 def results_of(items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the answers for kernels in order, each with how its process ended: of other processes
-    if there are many kernels, or of this one.
+    """Yield the answers for kernels in order, each with how its process ended. If there are many
+    kernels, this process and others render them in turns.
     """
     from devmod_models._tinygrad.render import render
 
-    is_few = len(items) < _MANY
-    processes = min(processors(), _MOST_PROCESSES)
-    return answers(_RENDER, items, render, here=lambda _: is_few, processes=processes)
+    processes = 1
+    if len(items) >= _MANY:
+        processes = min(processors(), _MOST_PROCESSES)
+    own = set(map(id, items[::processes]))
+    return answers(
+        _RENDER, items, render, here=lambda each: id(each) in own, processes=processes - 1
+    )
 
 
 def check(
