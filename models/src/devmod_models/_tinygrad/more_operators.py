@@ -187,7 +187,7 @@ OPERATORS: dict[str, Any] = {
 }
 #: The inputs that are numbers of Python.
 PYTHON_INPUTS = {
-    **sampling.PYTHON_INPUTS,
+    "Col2Im": (1, 2),
     "CumProd": (1,),
     "DFT": (1, 2),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
