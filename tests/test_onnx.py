@@ -615,6 +615,17 @@ def test_what_is_no_program_is_an_error(nodes: Any, words: Any, error: str, refu
     assert Path("m.devmod").read_bytes() == b"old"
 
 
+def test_given_arrays_that_differ_in_a_length_are_an_error(refused: Any) -> None:
+    both = {name: (FLOAT, ["batch", 2]) for name in "ab"}
+    write("m.onnx", "y = Add(a, b)", both, ["y"])
+    for rows, name in enumerate(both, 2):
+        np.save(f"{name}.npy", np.ones((rows, 2), np.float32))
+    words = ["--dim", "batch=1..4", "--inputs", "a=a.npy", "--inputs", "b=b.npy"]
+    assert refused("m.onnx", *words).startswith(
+        "m.onnx: --inputs b: expected float32[batch, 2], got float32[3, 2]"
+    )
+
+
 #: The program whose results are the reference of the check.
 REFERENCE_PROGRAM = "onnxruntime" if find_spec("onnxruntime") else "onnx.reference"
 #: This is the process of a device or of the reference; the one that traces the model.
