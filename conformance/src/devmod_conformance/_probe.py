@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import devmod
@@ -345,26 +346,19 @@ class _Call:
 
     def run(self, function: Any = None, *devices: Any) -> list[Any]:
         """Call a function, by default of a new module, with host arrays or with arrays on devices
-        in turn. Return the arrays as JSON.
+        in turn. Return the arguments as JSON.
         """
         import numpy as np
 
         function = function or self.function()
         arguments = self.call.make_arguments()
-        arrays = [number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)]
         if devices:
-            for place, number in enumerate(arrays):
-                device = devices[place % len(devices)]
-                arguments[number] = device.from_numpy(arguments[number])
+            places = cycle(devices)
+            for number, each in enumerate(arguments):
+                if isinstance(each, np.ndarray):
+                    arguments[number] = next(places).from_numpy(each)
         function(*arguments, **self.call.keywords)
-
-        results: list[Any] = [None] * len(arguments)
-        for number in arrays:
-            array = arguments[number]
-            if devices:
-                array = array.numpy()
-            results[number] = portable_argument(array)
-        return results
+        return list(map(portable_argument, to_host(arguments)))
 
 
 def _calls(request: Mapping[str, Any]) -> list[_Call]:
@@ -373,13 +367,13 @@ def _calls(request: Mapping[str, Any]) -> list[_Call]:
 
 
 def _outcome(action: Callable[[], object]) -> dict[str, Any]:
-    """Return the types, the text and the kind of an error, and the arrays of a call."""
+    """Return the types, the text and the kind of an error, and the arguments of a call."""
     results: list[object] = []
     error = error_of(lambda: results.append(action()))
-    arrays = None
+    arguments = None
     if results and isinstance(results[0], list):
-        arrays = results[0]
-    return {**error, "arrays": arrays}
+        arguments = results[0]
+    return {**error, "arguments": arguments}
 
 
 # -- several devices: each call on each of them, and the calls that mix them

@@ -55,7 +55,7 @@ def several_devices(case: Conformance) -> None:
             require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
             continue
         require(not types, f"{use} raises {raised}")
-        _compare(call, step["arrays"], step["use"])
+        _compare(call, step["arguments"], reference_arrays(call), step["use"])
 
 
 #: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
@@ -135,8 +135,9 @@ def _check_child(
             raise AssertionError(
                 f"{use}, in {child}, raises {types[0]}: {text}. Call devmod_runtime.open_driver before the driver's first call"
             )
-        if outcome["arrays"] is not None:
-            _compare(call, outcome["arrays"], f"launched in {child}")
+        if outcome["arguments"] is not None:
+            expected = reference_arrays(call)
+            _compare(call, outcome["arguments"], expected, f"launched in {child}")
     require(
         not unchecked,
         f"{', '.join(unchecked)}, in {child}: expected LaunchError, but no error was raised; call devmod_runtime.check_driver there",
@@ -175,18 +176,8 @@ def interrupted_process(case: Conformance) -> None:
             )
         expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
-            compare_arrays(
-                call,
-                list(map(read_argument, sent)),
-                arrays,
-                "called after KeyboardInterrupt at random moments",
-            )
+            _compare(call, sent, arrays, "called after KeyboardInterrupt at random moments")
 
 
-def _compare(call: Call, sent: list[Any], description: str) -> None:
-    expected = reference_arrays(call)
-    actual = list(expected)
-    for number, each in enumerate(sent):
-        if each is not None:
-            actual[number] = read_argument(each)
-    compare_arrays(call, actual, expected, description)
+def _compare(call: Call, sent: list[Any], expected: list[Any], description: str) -> None:
+    compare_arrays(call, list(map(read_argument, sent)), expected, description)
