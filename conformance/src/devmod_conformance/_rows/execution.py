@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
 from statistics import median
 from time import perf_counter, sleep
@@ -123,12 +122,18 @@ def freed(case: Conformance) -> None:
     """
     for sample, call in samples_with_calls(case):
         _use(case, sample, call)  # what is made once for the process stays
-        with _garbage() as objects:
-            package = _use(case, sample, call)
         waiting = set()
-        for each in objects:
-            if type(each).__module__.partition(".")[0] in (package, "devmod_runtime"):
-                waiting.add(type(each).__qualname__)
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)  # a collection during the call keeps objects too
+        try:
+            package = _use(case, sample, call)
+            gc.collect()
+            for each in gc.garbage:
+                if type(each).__module__.partition(".")[0] in (package, "devmod_runtime"):
+                    waiting.add(type(each).__qualname__)
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
         require(
             not waiting,
             f"after a call of {call.function!r} and the last reference to its module, objects refer to each other, and wait for the "
@@ -141,25 +146,6 @@ def _use(case: Conformance, sample: Sample, call: Call) -> str:
     module = runtime_module(case, sample)
     check_call(case, call, get_function(module, call.function), "of a module that is freed")
     return type(module).__module__.partition(".")[0]
-
-
-@contextmanager
-def _garbage() -> Iterator[list[object]]:
-    """Provide a list that gets, at the end, the objects that only the collector would free."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    objects: list[object] = []
-    try:
-        yield objects
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        gc.collect()
-        objects += gc.garbage
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        if was_enabled:
-            gc.enable()
 
 
 @row("R33-devices")
