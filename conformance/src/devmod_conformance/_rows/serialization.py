@@ -344,34 +344,25 @@ def damaged(spec: TargetSpec, data: bytes) -> list[tuple[str, bytes]]:
 def _by_field(spec: TargetSpec, data: bytes) -> Iterator[tuple[str, bytes]]:
     """Replace fields, and parts of the fmap, so that the checks behind the first one run too."""
     fields = fields_of(data)
+
+    def replaced(number: int, *values: Any) -> bytes:
+        """Return the bytes with other values in the place of a field."""
+        return b"".join(map(_long, [*fields[:number], *values, *fields[number + 1 :]]))
+
     for number, field in enumerate(spec.fields):
         for wrong in _WRONG:
-            yield (
-                f"{field} is {wrong!r}",
-                b"".join(_long(wrong if at == number else each) for at, each in enumerate(fields)),
-            )
-        yield (
-            f"{field} is missing",
-            b"".join(_long(each) for at, each in enumerate(fields) if at != number),
-        )
+            yield f"{field} is {wrong!r}", replaced(number, wrong)
+        yield f"{field} is missing", replaced(number)
         if isinstance(fields[number], _Map):
             duplicate = _Map([*fields[number], *fields[number][:1]])
-            yield (
-                f"{field} has a duplicate key",
-                b"".join(
-                    _long(duplicate if at == number else each) for at, each in enumerate(fields)
-                ),
-            )
+            yield f"{field} has a duplicate key", replaced(number, duplicate)
     at = spec.fields.index("fmap")
     name, info = fields[at][0]
     for part in range(len(info)):
         for wrong in _WRONG:
-            entry = [wrong if number == part else each for number, each in enumerate(info)]
-            parts = [
-                _Map([(name, entry)]) if number == at else each
-                for number, each in enumerate(fields)
-            ]
-            yield f"part {part} of a function is {wrong!r}", b"".join(map(_long, parts))
+            entry = [*info]
+            entry[part] = wrong
+            yield f"part {part} of a function is {wrong!r}", replaced(at, _Map([(name, entry)]))
 
 
 def _by_hand(data: bytes) -> Iterator[tuple[str, bytes]]:
