@@ -144,11 +144,12 @@ def has_grid(case: Conformance) -> bool:
     return spec is None or spec.has_grid
 
 
-def module_with(
-    case: Conformance, sample: Sample, name: str, info: devmod.FunctionInfo
-) -> devmod.Module:
-    """Return the backend's module of a sample, with another description of a function."""
-    return devmod.create(case.kind, sample.code, sample.fmt, {**sample.fmap, name: info})
+def module_with(case: Conformance, sample: Sample, name: str, **fields: Any) -> devmod.Module:
+    """Return the backend's module of a sample, with other fields in the description of a
+    function.
+    """
+    fmap = {**sample.fmap, name: sample.fmap[name].replace(**fields)}
+    return devmod.create(case.kind, sample.code, sample.fmt, fmap)
 
 
 def runtime_module(case: Conformance, sample: Sample) -> devmod.Module:
@@ -214,11 +215,38 @@ def called_functions(
         yield sample, call, get_function(runtime_module(case, sample), call.function)
 
 
-def replace_code(sample: Sample, code: bytes) -> Sample:
-    """Return the sample with other code. In a map of shaders, every shader is replaced."""
-    if isinstance(sample.code, (bytes, memoryview)):
-        return Sample(code, sample.fmt, sample.fmap)
-    return Sample(dict.fromkeys(sample.code, code), sample.fmt, sample.fmap)
+def with_interfaces(
+    pairs: Iterable[tuple[Sample, Call]],
+) -> list[tuple[Sample, Call, devmod.Interface]]:
+    """Return the calls whose function has an interface, with it."""
+    described = []
+    for sample, call in pairs:
+        interface = sample.fmap[call.function].interface
+        if interface is not None:
+            described.append((sample, call, interface))
+    return described
+
+
+def plain_params(types: Sequence[str]) -> list[devmod.Param]:
+    """Return params with these types, each a buffer or a scalar."""
+    params = []
+    for number, type_ in enumerate(types):
+        if type_ == "handle":
+            params.append(devmod.Param(f"p{number}", "buffer"))
+        else:
+            params.append(devmod.Param(f"p{number}", "scalar", type_))
+    return params
+
+
+def replace_code(sample: Sample, changed: Callable[[bytes | memoryview], bytes]) -> Sample:
+    """Return the sample with the code that `changed` makes of its own. In a map of shaders, every
+    shader is replaced.
+    """
+    code = sample.code
+    if isinstance(code, (bytes, memoryview)):
+        return Sample(changed(code), sample.fmt, sample.fmap)
+    shaders = {name: changed(each) for name, each in code.items()}
+    return Sample(shaders, sample.fmt, sample.fmap)
 
 
 # -- launches

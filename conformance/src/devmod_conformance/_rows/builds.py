@@ -393,16 +393,8 @@ def named_files(case: Conformance) -> None:
 
 def _build(case: Conformance, sample: Sample, head: str) -> str:
     """Build a sample with lines before its source. Return the type of the error, or ""."""
-
-    def with_head(code: bytes | memoryview) -> bytes:
-        return f"{head}\n".encode() + bytes(code)
-
-    code = sample.code
-    if isinstance(code, (bytes, memoryview)):
-        code = with_head(code)
-    else:
-        code = {name: with_head(each) for name, each in code.items()}
-    module = runtime_module(case, Sample(code, sample.fmt, sample.fmap))
+    with_head = replace_code(sample, lambda code: f"{head}\n".encode() + bytes(code))
+    module = runtime_module(case, with_head)
     try:
         get_function(module, next(iter(sample.fmap)))
     except (devmod.CompileError, devmod.FormatError) as error:
@@ -598,7 +590,7 @@ def invalid_payloads(case: Conformance) -> None:
     modules still work.
     """
     good = usable_samples(case)[0]
-    for bad in case.bad_payloads or [replace_code(good, JUNK)]:
+    for bad in case.bad_payloads or [replace_code(good, lambda _: JUNK)]:
         module = runtime_module(case, bad)
         data = module.save_to_bytes()
         types: list[type] = []

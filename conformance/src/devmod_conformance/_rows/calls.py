@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
@@ -27,6 +27,7 @@ from devmod_conformance._rows._tools import (
     list_devices,
     module_with,
     no_device,
+    plain_params,
     reference_arrays,
     require,
     require_equal,
@@ -34,6 +35,7 @@ from devmod_conformance._rows._tools import (
     runtime_module,
     samples_with_calls,
     triple,
+    with_interfaces,
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
@@ -131,7 +133,8 @@ def _tagged_calls(case: Conformance, added: str) -> Iterator[tuple[Call, Any, li
     may lack such launches.
     """
     for sample, call, info, values in _calls_with_values(case, added):
-        module = module_with(case, sample, call.function, info)
+        tags = info.launch_param_tags
+        module = module_with(case, sample, call.function, launch_param_tags=tags)
         try:
             function = get_function(module, call.function)
         except devmod.LaunchError:
@@ -531,14 +534,14 @@ def no_grid(case: Conformance) -> None:
 def default_block(case: Conformance) -> None:
     """A call without a block uses the default block of the interface."""
     found = []
-    for sample, call, interface in _interfaces(_calls_with_grids(case)):
+    for sample, call, interface in with_interfaces(_calls_with_grids(case)):
         if call.block is not None and interface.block is None:
             found.append((sample, call, interface))
     for sample, call, interface in applicable(
         found, "no call has a block and an interface that fixes none"
     ):
         block = triple(call.block)
-        changed = {**interface.to_dict(), "default_block": list(block), "open_block": False}
+        changed = interface.replace(default_block=block, open_block=False)
         function = _function_with(case, sample, call, changed)
         require_equal(
             function.block,
@@ -553,7 +556,7 @@ def default_block(case: Conformance) -> None:
 @row("R34-open")
 def chosen_block(case: Conformance) -> None:
     """The backend chooses a block of powers of two where the interface leaves it open."""
-    found = [each for each in _interfaces(_calls_with_grids(case)) if each[2].open_block]
+    found = [each for each in with_interfaces(_calls_with_grids(case)) if each[2].open_block]
     for sample, call, interface in applicable(
         found, "no called function has an interface that leaves the block open"
     ):
@@ -573,18 +576,18 @@ def chosen_block(case: Conformance) -> None:
 def local_default(case: Conformance) -> None:
     """A Local argument with a default in the interface may be omitted."""
     with_local = []
-    for sample, call, interface in _interfaces(samples_with_calls(case)):
+    for sample, call, interface in with_interfaces(samples_with_calls(case)):
         if any(isinstance(value, devmod.Local) for value in call.make_arguments()):
             with_local.append((sample, call, interface))
     for sample, call, interface in applicable(
         with_local, "no call has a devmod.Local argument and an interface"
     ):
         arguments = call.make_arguments()
-        params = [param.to_dict() for param in interface.params]
-        for param, value in zip(params, arguments, strict=True):
+        params = list(interface.params)
+        for number, value in enumerate(arguments):
             if isinstance(value, devmod.Local):
-                param["default"] = {"bytes": value.nbytes}
-        function = _function_with(case, sample, call, {**interface.to_dict(), "params": params})
+                params[number] = params[number].replace(default=value)
+        function = _function_with(case, sample, call, interface.replace(params=params))
         given = [each for each in arguments if not isinstance(each, devmod.Local)]
         launch(case, function, given, **call.keywords)
         compare_arrays(call, arguments, reference_arrays(call), "without its Local arguments")
@@ -597,7 +600,7 @@ def structs(case: Conformance) -> None:
     """
     np = import_numpy()
     found = []
-    for sample, call, interface in _interfaces(samples_with_calls(case)):
+    for sample, call, interface in with_interfaces(samples_with_calls(case)):
         for number, param in enumerate(interface.params):
             if param.members and param.kind != "buffer":
                 found.append((sample, call, number, param))
@@ -641,31 +644,27 @@ def records(case: Conformance) -> None:
     its members raises ArgumentError.
     """
     found = []
-    for sample, call, interface in _interfaces(samples_with_calls(case)):
+    for sample, call, interface in with_interfaces(samples_with_calls(case)):
         members = _first_block(interface)
         if members and _names(sample.fmap[call.function]):
             found.append((sample, call, interface, members))
     for sample, call, interface, members in applicable(
         found, "no called function has scalars in a block of memory in its interface"
     ):
-        blocks = [block.to_dict() for block in interface.blocks]
-        blocks[0]["name"] = "devmod_record"
-        function = _function_with(case, sample, call, {**interface.to_dict(), "blocks": blocks})
+        first_block, *blocks = interface.blocks
+        named = interface.replace(blocks=[first_block.replace(name="devmod_record"), *blocks])
+        function = _function_with(case, sample, call, named)
         arguments = call.make_arguments()
-        given = dict(zip(_names(sample.fmap[call.function]), arguments, strict=True))
-        record = {interface.params[number].name: arguments[number] for number in members}
-        inside = {}
-        others = {}
-        for number, (name, value) in enumerate(given.items()):
-            if number in members:
-                inside[name] = value
-            else:
-                others[name] = value
+        names = _names(sample.fmap[call.function])
+        others = dict(zip(names, arguments, strict=True))
+        record = {}
+        for number in members:
+            record[interface.params[number].name] = others.pop(names[number])
         launch(case, function, [], **others, devmod_record=record, **call.keywords)
         compare_arrays(
             call, arguments, reference_arrays(call), "with the scalars of a block as one record"
         )
-        first, value = next(iter(inside.items()))
+        first = names[members[0]]
         with expect_argument_error(case, call, f"with a record and its member {first!r}", first):
             launch(
                 case,
@@ -673,7 +672,7 @@ def records(case: Conformance) -> None:
                 [],
                 **others,
                 devmod_record=record,
-                **{first: value},
+                **{first: arguments[members[0]]},
                 **call.keywords,
             )
 
@@ -694,9 +693,10 @@ def packs(case: Conformance) -> None:
         behind = slice(number + 1, number + 1 + arguments[number].ndim)
         given = list(arguments)
         del given[behind]
-        params = _packed_params(sample.fmap[call.function].arg_types, number, behind)
+        types = sample.fmap[call.function].arg_types
         try:
-            function = _function_with(case, sample, call, {"params": params})
+            packed = devmod.Interface(_packed_params(types, number, behind))
+            function = _function_with(case, sample, call, packed)
         except devmod.FormatError:
             raise Skip(_NO_PACKS) from None
         except devmod.LaunchError as error:
@@ -728,16 +728,11 @@ def _has_shape_behind(arguments: Sequence[Any], number: int) -> bool:
     return tuple(behind) == tuple(shape)
 
 
-def _packed_params(types: Sequence[str], number: int, behind: slice) -> list[dict[str, Any]]:
+def _packed_params(types: Sequence[str], number: int, behind: slice) -> list[devmod.Param]:
     """Return params in which an array has its address and the values behind it as its pack."""
-    params: list[dict[str, Any]] = []
-    for place, type_ in enumerate(types):
-        if type_ == "handle":
-            params.append({"name": f"p{place}", "kind": "buffer"})
-        else:
-            params.append({"name": f"p{place}", "kind": "scalar", "type": type_})
+    params = plain_params(types)
     shape = [f"shape{axis}:{type_}" for axis, type_ in enumerate(types[behind])]
-    params[number]["pack"] = ["ptr:handle", *shape]
+    params[number] = params[number].replace(pack=["ptr:handle", *shape])
     del params[behind]
     return params
 
@@ -822,19 +817,9 @@ def _calls_with_grids(case: Conformance) -> list[tuple[Sample, Call]]:
     return [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
 
 
-def _interfaces(
-    pairs: Iterable[tuple[Sample, Call]],
-) -> list[tuple[Sample, Call, devmod.Interface]]:
-    """Return the calls whose function has an interface, with it."""
-    described = []
-    for sample, call in pairs:
-        interface = sample.fmap[call.function].interface
-        if interface is not None:
-            described.append((sample, call, interface))
-    return described
-
-
-def _function_with(case: Conformance, sample: Sample, call: Call, interface: dict[str, Any]) -> Any:
+def _function_with(
+    case: Conformance, sample: Sample, call: Call, interface: devmod.Interface
+) -> Any:
     """Return the called function of a module in which it has another interface."""
-    info = sample.fmap[call.function].replace(interface=devmod.Interface.from_dict(interface))
-    return get_function(module_with(case, sample, call.function, info), call.function)
+    module = module_with(case, sample, call.function, interface=interface)
+    return get_function(module, call.function)

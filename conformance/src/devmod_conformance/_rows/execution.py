@@ -37,6 +37,7 @@ from devmod_conformance._rows._tools import (
     skip_without_device,
     to_device,
     to_host,
+    with_interfaces,
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
@@ -858,17 +859,10 @@ def variants(case: Conformance) -> None:
     and computes the same, with arrays of the host and of the device.
     """
     device = default_device(case)
-    pairs = []
-    for sample, call in samples_with_calls(case):
-        if sample.fmap[call.function].interface is not None:
-            pairs.append((sample, call))
-    for sample, call in applicable(pairs, "no called function has an interface"):
-        info = sample.fmap[call.function]
-        assert info.interface is not None
-        interface = info.interface.replace(
-            extra={**info.interface.extra, "tune": _TUNE}, needs=[*info.interface.needs, "tuned"]
-        )
-        module = module_with(case, sample, call.function, info.replace(interface=interface))
+    pairs = with_interfaces(samples_with_calls(case))
+    for sample, call, own in applicable(pairs, "no called function has an interface"):
+        interface = own.replace(extra={**own.extra, "tune": _TUNE}, needs=[*own.needs, "tuned"])
+        module = module_with(case, sample, call.function, interface=interface)
         record = devmod.TuningRecord(
             call.function,
             **identity_of(device),

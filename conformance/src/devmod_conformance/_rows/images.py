@@ -29,6 +29,7 @@ from devmod_conformance._rows._tools import (
     row,
     runtime_module,
     samples_with_calls,
+    with_interfaces,
 )
 from devmod_conformance._sampling import sample_image, texel_values
 from devmod_conformance._turn import device_turn
@@ -281,17 +282,20 @@ def _invalid_images(
     yield "a device array as an image", param.name, devices[0].zeros((4,), "float32")
     yield "None as an image", param.name, None
     yield "a sampler as an image", param.name, sampler
-    others = [
-        ("an image of another type", "3d" if param.type == "2d" else "2d", image.format, param.type)
-    ]
-    others.append(("an image of integers", image.type, "rgba8uint", param.sample == "float"))
-    others.append(
+    others = (
+        (
+            "an image of another type",
+            "3d" if param.type == "2d" else "2d",
+            image.format,
+            param.type,
+        ),
+        ("an image of integers", image.type, "rgba8uint", param.sample == "float"),
         (
             "an image of another format",
             image.type,
             "rgba16float",
             param.format and param.format != "rgba16float",
-        )
+        ),
     )
     for fault, type_, format_, applies in others:
         if not applies:
@@ -316,26 +320,32 @@ def needs(case: Conformance) -> None:
         raise Skip(
             f"{device} does not report what it has of the needs of interfaces (Device.features)"
         )
-    pairs = [
-        (sample, call)
-        for sample, call in samples_with_calls(case)
-        if sample.fmap[call.function].interface is not None
-    ]
-    for sample, call in applicable(pairs, "no called function has an interface"):
-        _check_refused(case, sample, call, "no_such_need", needs=["no_such_need"])
+    pairs = with_interfaces(samples_with_calls(case))
+    for sample, call, interface in applicable(pairs, "no called function has an interface"):
+        _check_refused(case, sample, call, interface, "no_such_need", needs=["no_such_need"])
         if device.subgroup_sizes:
             size = 2 * max(device.subgroup_sizes)
-            _check_refused(case, sample, call, str(size), subgroup=size)
-        module = _module_with(case, sample, call.function, needs=sorted(device.features))
+            _check_refused(case, sample, call, interface, str(size), subgroup=size)
+        able = interface.replace(needs=sorted(device.features))
+        module = module_with(case, sample, call.function, interface=able)
         check_call(
             case, call, get_function(module, call.function), "that needs what the device has"
         )
 
 
-def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **fields: Any) -> None:
+def _check_refused(
+    case: Conformance,
+    sample: Sample,
+    call: Call,
+    interface: devmod.Interface,
+    need: str,
+    **fields: Any,
+) -> None:
     subject = f"{call.function!r} with {fields}"
+    changed = interface.replace(**fields)
     with expect_error(devmod.DeviceNotFoundError, subject, "it was launched") as caught:
-        function = _module_with(case, sample, call.function, **fields).get_function(call.function)
+        module = module_with(case, sample, call.function, interface=changed)
+        function = module.get_function(call.function)
         launch(case, function, call.make_arguments(), **call.keywords)
     require(
         need in str(caught[0]), f"{subject}: the error does not name what is missing: {caught[0]}"
@@ -459,12 +469,3 @@ def _texels(rng: Any, image: Image) -> Any:
     return rng.integers(
         limits.min + (limits.min < 0), limits.max, image.array_shape, dtype, endpoint=True
     )
-
-
-def _module_with(case: Conformance, sample: Sample, name: str, **fields: Any) -> devmod.Module:
-    """Return the backend's module of a sample, in which the interface of a function has other
-    fields.
-    """
-    info = sample.fmap[name]
-    assert info.interface is not None
-    return module_with(case, sample, name, info.replace(interface=info.interface.replace(**fields)))

@@ -317,7 +317,7 @@ def any_payload(case: Conformance) -> None:
     """Creating, saving, inspecting and loading accept a payload that cannot be parsed."""
     spec = target_spec(case)
     for junk in (JUNK, b""):
-        sample = replace_code(usable_samples(case)[0], junk)
+        sample = replace_code(usable_samples(case)[0], lambda _, junk=junk: junk)  # type: ignore[misc]
         module = runtime_module(case, sample)
         data = module.save_to_bytes()
         module.inspect_source()

@@ -19,6 +19,7 @@ from devmod_conformance._process import probe
 from devmod_conformance._rows._tools import (
     fallback_module,
     get_function,
+    plain_params,
     require,
     require_equal,
     require_equal_bytes,
@@ -233,15 +234,8 @@ def _flat(code: Any) -> bytes:
 def _with_interface(info: devmod.FunctionInfo, added: dict[str, Any]) -> devmod.FunctionInfo:
     known = info.interface
     if known is None:
-        params = [
-            devmod.Param(f"p{number}", *(("buffer",) if name == "handle" else ("scalar", name)))
-            for number, name in enumerate(info.arg_types)
-        ]
-        known = devmod.Interface(params)
-    interface = devmod.Interface(known.params, known.blocks, known.block, {**known.extra, **added})
-    return devmod.FunctionInfo(
-        info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, interface
-    )
+        known = devmod.Interface(plain_params(info.arg_types))
+    return info.replace(interface=known.replace(extra={**known.extra, **added}))
 
 
 def _first_error(steps: dict[str, Any]) -> str:
