@@ -395,6 +395,7 @@ class OpenCLKernel(Kernel):
         )
 
     def _new_packed(self, packer: Struct, formats: Sequence[str]) -> _PackedKernel:
+        """Return a kernel object with memory for its numbers, which no call has set."""
         memory = memoryview(bytearray(packer.size))
         pairs: list[Any] = []
         start = 0

@@ -99,7 +99,7 @@ class CheckedProgramCall(CheckedCall):
     _copies_images = True
     #: Whether kernels may use host arrays where they are.
     _uses_in_place = True
-    #: What queues the launches of a prepared call, and whether it does so now.
+    #: What queues the launches of a prepared call.
     _queue: Work
 
     def __init__(

@@ -210,6 +210,8 @@ class ProgramFunction(ProcessLocal):
         assert info.interface is not None
         self.interface = info.interface
         self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
+        #: The program to which the steps refer, by a weak reference; None for itself.
+        self._of_steps: ProgramFunction | None = None
         #: Returns the devices on which it runs; None: those of its module.
         self._find_devices: Callable[[], list[Device]] | None = None
 
@@ -410,6 +412,7 @@ class ProgramFunction(ProcessLocal):
         """
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__, _resolve=resolve, _find_devices=find_devices)
+        result._of_steps = self
         references.add(ref(result, references.discard))
         return result
 
@@ -557,7 +560,8 @@ class UnbuiltProgram(ProgramFunction):
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
             # What it has, such as the rules of `replace`, stays.
-            self.__dict__.update(self._build().__dict__ | self.__dict__)
+            built = self._build()
+            self.__dict__.update(built.__dict__ | self.__dict__, _of_steps=built)
             references.add(ref(self, references.discard))
             self.__class__ = ProgramFunction  # type: ignore[assignment]
         return object.__getattribute__(self, name)
