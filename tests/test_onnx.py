@@ -784,6 +784,23 @@ def test_nodes_that_are_wrong_together_are_an_error(nodes: str) -> None:
     assert not Path("wrong.devmod").exists()
 
 
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize("signed", [False, True])
+def test_weights_of_eight_bits_on_any_processor(made: Any, signed: bool) -> None:
+    """By itself, onnxruntime saturates sums of uint8 times int8 on processors with AVX2 and without
+    VNNI. It has an exact form, but not of a convolution of int8.
+    """
+    kind = "int8" if signed else "uint8"
+    weight = RANDOM.integers(-127, 128, (8, 16, 3, 3)).astype("int8")
+    scale = stored(np.float32(0.02), "s")
+    zero = stored(np.array(0 if signed else 128, kind), "z")
+    nodes = "q = QuantizeLinear(x, s, z) d = QLinearConv(q, s, z, w, s, v, s, z) y = DequantizeLinear(d, s, z)"
+    constants = [stored(weight, "w"), stored(np.int8(0), "v"), scale, zero]
+    write("conv.onnx", nodes, {"x": (FLOAT, [1, 16, 9, 9])}, ["y"], constants)
+    assert "checked on tinygrad:CPU against onnxruntime: worst error " in made("conv.onnx")
+
+
 def plant(code: str, package: str = "onnx", where: str = TRACER) -> None:
     """Have Python run code before a package of the other processes that are `where`."""
     place = Path("planted", package)
