@@ -1,14 +1,13 @@
 // The part of the Metal shading language that the examples use, as C++ on the CPU, one threadgroup after the other. It checks the
 // results of the examples; it does not show that they run on a GPU.
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <type_traits>
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS // C's alone: each of C++'s costs every kernel more than its own lines
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
-#include <vector>
 
 using uchar = unsigned char;
 using uint = unsigned int;
@@ -241,15 +240,17 @@ template <class F> void run_one_by_one(F kernel_of, const uint *grid, const uint
 enum class ThreadState { running, barrier, shuffle, done };
 struct Coroutine {
     ucontext_t context;
-    std::vector<char> stack = std::vector<char>(64 << 10);
+    char stack[64 << 10];
     ThreadState state;
     char shuffled[16]; // the value that other threads of the SIMD-group read
 };
 constexpr uint simd_size = 32;
-inline std::vector<Coroutine> coroutines;
+inline Coroutine *coroutines;
+inline uint coroutine_count;
 inline ucontext_t scheduler;
 inline uint running;
-inline std::function<void(uint)> body;
+inline void (*body)(const void *work, uint thread);
+inline const void *body_work;
 inline void wait_in(ThreadState state)
 {
     coroutines[running].state = state;
@@ -261,7 +262,7 @@ template <class T> T simd_shuffle(T value, uint lane)
     const uint from = running / simd_size * simd_size + lane;
     memcpy(coroutines[running].shuffled, &value, sizeof value);
     wait_in(ThreadState::shuffle);
-    if (lane < simd_size && from < coroutines.size()) // Metal leaves the value of another lane undefined
+    if (lane < simd_size && from < coroutine_count) // Metal leaves the value of another lane undefined
         memcpy(&value, coroutines[from].shuffled, sizeof value);
     wait_in(ThreadState::shuffle);
     return value;
@@ -269,7 +270,7 @@ template <class T> T simd_shuffle(T value, uint lane)
 template <class T> T simd_shuffle_down(T value, uint delta) { return simd_shuffle(value, running % simd_size + delta); }
 inline void run_coroutine()
 {
-    body(running);
+    body(body_work, running);
     coroutines[running].state = ThreadState::done;
 }
 // Let the threads from `first` to `last` run on if they all are in one state; return whether they are.
@@ -286,14 +287,17 @@ inline bool release(ThreadState state, uint first, uint last)
 template <class F> void run_together(F kernel_of, const uint *grid, const uint *block)
 {
     const uint count = block[0] * block[1] * block[2];
-    coroutines = std::vector<Coroutine>(count);
+    coroutines = (Coroutine *)calloc(coroutine_count = count, sizeof(Coroutine));
     for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
-        body = [=](uint thread) { kernel_of(place(grid, block, group, thread)); };
-        for (auto &each : coroutines) {
+        const auto work = [&](uint thread) { kernel_of(place(grid, block, group, thread)); };
+        body_work = &work;
+        body = [](const void *at, uint thread) { (*(const decltype(work) *)at)(thread); };
+        for (uint i = 0; i < count; i++) {
+            Coroutine &each = coroutines[i];
             each.state = ThreadState::running;
             getcontext(&each.context);
-            each.context.uc_stack.ss_sp = each.stack.data();
-            each.context.uc_stack.ss_size = each.stack.size();
+            each.context.uc_stack.ss_sp = each.stack;
+            each.context.uc_stack.ss_size = sizeof each.stack;
             each.context.uc_link = &scheduler;
             makecontext(&each.context, run_coroutine, 0);
         }
@@ -311,6 +315,7 @@ template <class F> void run_together(F kernel_of, const uint *grid, const uint *
                 release(ThreadState::shuffle, first, first + simd_size < count ? first + simd_size : count);
         }
     }
+    free(coroutines);
 }
 
 #define kernel static
