@@ -42,6 +42,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
                 f"{machine}-linux-gnu.{GLIBC}",
                 "-g0",
                 "-s",
+                "-rtlib=none",  # nothing here calls zig's compiler-rt, which takes long to compile
             ]
             for each in (
                 library.libcuda,
