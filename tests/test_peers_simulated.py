@@ -18,20 +18,19 @@ import peers_simulated  # noqa: E402
 
 HEAD = "| suite | passed | failed | skipped | causes |\n|---|---|---|---|---|\n"
 
-FEW_TESTS = """
+TESTS = """
 import os, sys, time, pytest
 def test_right(): pass
-def test_wrong(): assert 1 == 2
+def test_of_the_device(): assert sys.modules.setdefault("fault", None)
+@pytest.mark.parametrize("number", range(20))
+def test_after(number): assert "fault" not in sys.modules
+def test_wrong(): assert os.system("printf . >> runs.txt") == 2
 def test_crashes(): os.abort()
 def test_skipped(): pytest.skip("no reason")
-def test_after(): assert os.environ["DEVMOD_STANDIN_ARCH"] == "90"
+def test_last(): assert os.environ["DEVMOD_STANDIN_ARCH"] == "90"
 """
-#: Those that take time.
-MORE_TESTS = """
-def test_hangs(): time.sleep(100)
-def test_of_the_device(): assert sys.modules.setdefault("fault", None)
-def test_after_that(): assert "fault" not in sys.modules
-"""
+#: It takes time.
+HANGS = "def test_hangs(): time.sleep(100)\n"
 
 
 @pytest.fixture
@@ -43,6 +42,9 @@ def run(
     monkeypatch.setattr(peers_simulated, "environment", lambda name, suite: Path(sys.executable))
     monkeypatch.setenv("PEER", str(tmp_path / "sources"))
     monkeypatch.delenv("OTHER", raising=False)
+    # Each process of pytest would import Hypothesis for its plugin, half of its time.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
 
     def call(text: str, *names: str) -> str:
         data = tmp_path / "data.toml"
@@ -54,19 +56,20 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("tests", "row"),
+    ("tests", "causes"),
     [
-        (FEW_TESTS, "2 | 2 | 1 | 1: sums; 1: no result"),
+        (TESTS, "3 | 1 | 1: a fault; 1: sums; 1: no result"),
         pytest.param(
-            FEW_TESTS + MORE_TESTS,
-            "3 | 4 | 1 | 2: no result; 1: sums; 1: a fault",
+            TESTS + HANGS,
+            "4 | 1 | 2: no result; 1: a fault; 1: sums",
             marks=pytest.mark.volume,
         ),
     ],
 )
 def test_a_test_that_crashes_or_hangs_or_spoils_its_process_is_one_failure(
-    run: Callable[..., str], tmp_path: Path, tests: str, row: str
+    run: Callable[..., str], tmp_path: Path, tests: str, causes: str
 ) -> None:
+    """Those behind a fault of the device run again together."""
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "test_it.py").write_text(tests, encoding="utf-8")
     output = run("""
@@ -75,37 +78,11 @@ title = "A peer"
 source = "PEER"
 run = "$python -m pytest $pytest $source"
 seconds = 2
-causes = [["1 == 2", "sums"], ["crashed", "no result"], ["of_the_device", "a fault"]]
+causes = [["== 2", "sums"], ["crashed", "no result"], ["of_the_device", "a fault"]]
 """)
-    assert output.endswith(f"{HEAD}| A peer | {row} |\n")
-
-
-SPOILED = """
-import sys, pytest
-open("runs.txt", "a").write(".")
-def test_of_the_device(): assert sys.modules.setdefault("fault", None)
-@pytest.mark.parametrize("number", range(20))
-def test_after(number): assert "fault" not in sys.modules
-def test_wrong(): assert 1 == 2
-"""
-
-
-def test_tests_behind_a_fault_of_the_device_run_again_together(
-    run: Callable[..., str], tmp_path: Path
-) -> None:
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "test_it.py").write_text(SPOILED, encoding="utf-8")
-    output = run("""
-[peer]
-title = "A peer"
-source = "PEER"
-run = "$python -m pytest $pytest $source"
-seconds = 20
-causes = [["of_the_device", "a fault"], ["1 == 2", "sums"]]
-""")
-    assert output.endswith(f"{HEAD}| A peer | 20 | 2 | 0 | 1: a fault; 1: sums |\n")
-    # One for all, one for the fault, one up to the wrong sum, and one for that.
-    assert (tmp_path / "build" / "peer-work" / "runs.txt").read_text() == "...."
+    assert output.endswith(f"{HEAD}| A peer | 22 | {causes} |\n")
+    # The wrong one with all, behind the 20, and alone.
+    assert (tmp_path / "build" / "peer-work" / "runs.txt").read_text() == "..."
 
 
 PROGRAMS = """
