@@ -5,6 +5,7 @@ serves the page without npm.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ import tarfile
 import zipfile
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import JS, node, run_in_node  # noqa: E402
 
+import release  # noqa: E402
 from handmade import headed, row  # noqa: E402
 
 WEB = JS.parent / "page"
@@ -133,26 +136,41 @@ def test_a_file_with_programs_opens_and_its_kernels_are_found() -> None:
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as npm packs it, in `node_modules` of a user. The sources are checked in strict
-    mode: their declarations are packed too.
+def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of the npm package that `make release` packs and installs, and what it prints. It
+    needs no index: the package is packed from a copy of the repository's files, checked, installed
+    into an empty folder, compiled with, and run. The sources are checked in strict mode: their
+    declarations are packed too.
     """
     typescript()
-    npm = shutil.which("npm")
-    if npm is None or not (JS / "node_modules" / "esbuild").is_dir():
+    if shutil.which("npm") is None or not (JS / "node_modules" / "esbuild").is_dir():
         pytest.skip(
             "npm or its esbuild is not installed (Debian and Ubuntu: apt-get install npm; make test-setup)"
         )
-    folder = tmp_path_factory.mktemp("packed")
-    shutil.copytree(
-        JS, folder / "js", ignore=shutil.ignore_patterns("node_modules", "types", "dist", "*.tgz")
-    )
-    (folder / "js" / "node_modules").symlink_to(JS / "node_modules")
-    run(npm, "pack", "--pack-destination", str(folder), cwd=folder / "js")
-    assert next(folder.glob("*.tgz")).stat().st_size <= 78_000
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        archive.extractall(folder / "node_modules", filter="data")
-    return (folder / "node_modules" / "package").rename(folder / "node_modules" / "devmod-webgpu")
+    folder = tmp_path_factory.mktemp("released")
+    ignored = shutil.ignore_patterns("node_modules", "types", "dist", "*.tgz")
+    shutil.copytree(JS, folder / "tree" / "browser" / "js", ignore=ignored)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
+        for name, place in (("OUT", ""), ("TREE", "tree"), ("NPM", "npm")):
+            patch.setattr(release, name, folder / place)
+        patch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+        release.release_npm(release.version_of(ROOT / "core"))
+    return folder / "npm-box" / "node_modules" / "devmod-webgpu", out.getvalue()
+
+
+@pytest.fixture
+def packed(released: tuple[Path, str]) -> Path:
+    """The package in `node_modules` of a user."""
+    return released[0]
+
+
+@pytest.mark.once
+def test_a_release_packs_and_uses_the_npm_package(released: tuple[Path, str]) -> None:
+    package, used = released[1].splitlines()
+    size = re.fullmatch(r" +(\d+\.\d) kB  devmod-webgpu-[\d.a-z-]+\.tgz", package)
+    assert size is not None
+    assert float(size[1]) <= 78
+    assert used == "  npm install, a program of TypeScript under --strict, and one under node"
 
 
 GOOD = """
@@ -211,6 +229,7 @@ def errors_of(program: str, folder: Path, version: str = "", types: str = "") ->
     (folder / "program.ts").write_text(program)
     options = [
         "--noEmit",
+        "--skipDefaultLibCheck",  # those of the package are checked
         "--strict",
         "--module",
         "nodenext",
@@ -262,11 +281,11 @@ def test_the_packed_types_take_the_code_of_users_and_refuse_wrong_calls(packed: 
     ]
     end = "  const [module] = bundle.modules;\n"
     assert end in GOOD
+    folder = packed.parent.parent / "commonjs"
+    folder.mkdir()
+    (folder / "package.json").write_text("{}")
     assert (
-        errors_of(
-            GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end), packed.parent.parent
-        )
-        == wrong
+        errors_of(GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end), folder) == wrong
     )
 
 
@@ -275,7 +294,6 @@ def test_an_older_typescript_takes_the_types_with_what_the_page_names(packed: Pa
     folder = packed.parent.parent
     types = folder / "node_modules" / "@webgpu"
     types.symlink_to(JS / "node_modules" / "@webgpu")
-    (folder / "package.json").write_text('{ "type": "module" }')
     assert "With 5.7 to 5.9, which lack WebGPU, run `npm install -D @webgpu/types`" in README
     assert errors_of(GOOD, folder, "-5.7", "@webgpu/types") == []
     types.unlink()

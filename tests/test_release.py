@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -216,30 +214,6 @@ def test_what_is_published_on_npm_names_its_repository_and_its_tag(
         if repository
         else {}
     )
-
-
-@pytest.mark.once
-def test_the_npm_package_of_this_tree_is_packed_and_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As `make release` does, without an index: packed from a copy of the repository's files,
-    checked, installed into an empty folder, compiled with, and run.
-    """
-    import release
-
-    packages = ROOT / "browser" / "js" / "node_modules"
-    if shutil.which("npm") is None or not (packages / "esbuild").is_dir():
-        pytest.skip("npm or its esbuild is not installed (make test-setup)")
-    folder = tmp_path / "tree" / "browser" / "js"
-    ignored = shutil.ignore_patterns("node_modules", "types", "dist")
-    shutil.copytree(ROOT / "browser" / "js", folder, ignore=ignored)
-    for name, place in (("OUT", ""), ("TREE", "tree"), ("NPM", "npm")):
-        monkeypatch.setattr(release, name, tmp_path / place)
-    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
-    release.release_npm(release.version_of(ROOT / "core"))
-    package, used = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r" +\d+\.\d kB  devmod-webgpu-[\d.a-z-]+\.tgz", package)
-    assert used == "  npm install, a program of TypeScript under --strict, and one under node"
 
 
 @pytest.mark.parametrize(
