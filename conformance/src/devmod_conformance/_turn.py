@@ -8,6 +8,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 @contextmanager
@@ -24,23 +29,26 @@ def device_turn(kind: str, index: int = 0) -> Iterator[None]:
         As for `devmod.device`.
     """
     try:
-        from filelock import FileLock
+        lock = _lock(tempfile.gettempdir(), f"{kind}-{index}.lock")
     except ModuleNotFoundError:
         yield
         return
-    with FileLock(os.path.join(_folder(), f"{kind}-{index}.lock"), is_singleton=True):
+    with lock:
         yield
 
 
-def _folder() -> str:
-    """Return a folder that only this user can write. In a shared folder, another user could create
-    the lock's file first.
+@cache  # it takes longer than the lock
+def _lock(temporary: str, name: str) -> FileLock:
+    """Return the lock of a device, in a folder that only this user can write. In a shared folder,
+    another user could create the lock's file first.
     """
+    from filelock import FileLock
+
     user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    folder = os.path.join(tempfile.gettempdir(), f"devmod-turns-{user}")
+    folder = os.path.join(temporary, f"devmod-turns-{user}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
         raise PermissionError(
             f"{folder} belongs to another user, so devices cannot be locked in it. Set TMPDIR to a folder of your own"
         )
-    return folder
+    return FileLock(os.path.join(folder, name), is_singleton=True)

@@ -167,6 +167,7 @@ class Worker:
             self._files = own_files.pop_all()
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._reader: threading.Thread | None = None
+        self._reads_all = False
         self.is_late = False
         self.send({**request, "path": search_path(), "lifeline": lifeline, "removes": removes})
 
@@ -226,8 +227,8 @@ class Worker:
                 self.process.kill()
 
     def _start_reading(self, *requests: object) -> None:
-        """Send requests and read a line in a thread, which ends then: Python warns of a fork beside
-        a thread.
+        """Send requests and read a line, or all, in a thread, which ends then: Python warns of a
+        fork beside a thread.
         """
 
         def read() -> None:
@@ -237,6 +238,9 @@ class Worker:
                     self.send(request)
                 assert self.process.stdout is not None
                 line = self.process.stdout.readline(_MAX_ANSWER)
+                while self._reads_all and line.endswith(b"\n"):
+                    self._lines.put(line)
+                    line = self.process.stdout.readline(_MAX_ANSWER)
             self._lines.put(line)
 
         reader = threading.Thread(target=read, daemon=True)
@@ -257,8 +261,9 @@ class Worker:
         except Empty:
             self.is_late = self.process.poll() is None
             return None
-        self._reader.join()
-        self._reader = None
+        if not self._reads_all:
+            self._reader.join()
+            self._reader = None
         if len(line) == _MAX_ANSWER:
             self.kill()
         if not line.endswith(b"\n"):  # the last line may be incomplete
@@ -279,6 +284,7 @@ class Worker:
     def all_answers(self, seconds: float) -> list[Any]:
         """Return the further answers up to the end of the process, or those of so many seconds."""
         limit = monotonic() + seconds
+        self._reads_all = True  # a thread for each of many answers took more time than they
         return list(iter(lambda: self.answer(limit - monotonic()), None))
 
     @property

@@ -58,6 +58,8 @@ _SHAPES = (
     ),
     *(((4, 3), 3), ((4, 4), 1), ((5,), 2)),
 )
+#: Those that each format has. The others have one format of each size of texels.
+_SHAPES_OF_ALL = (((7, 5), 0), ((4, 3), 3))
 #: The formats of the sampled images. A device may refuse a linear sampler for all but the first.
 _SAMPLED_FORMATS = ("rgba8unorm", "r32float", "rgba32float", "rgba16float", "bgra8unorm")
 #: The address modes of samplers. A device may refuse all but the first.
@@ -73,9 +75,14 @@ def new_images(case: Conformance) -> None:
     _image_samples(case)
     device = default_device(case)
     rng = np.random.default_rng(20260)
+    sizes: dict[int, str] = {}
     for format_, (shape, layers) in product(
         sorted(IMAGE_FORMATS, key="rgba8unorm".__ne__), _SHAPES
     ):
+        # How a driver lays rows out depends on the size of a texel, not on what it has.
+        size = IMAGE_FORMATS[format_].texel_bytes
+        if (shape, layers) not in _SHAPES_OF_ALL and sizes.get(size, format_) != format_:
+            continue
         for _ in range(2):
             try:
                 image = device.image(shape, format_, layers=layers)
@@ -88,6 +95,7 @@ def new_images(case: Conformance) -> None:
             subject = f"an image of {format_} with the shape {shape}"
             if layers:
                 subject += f" and {layers} layers"
+            sizes.setdefault(size, format_)
             zeros = image.numpy()
             require_equal(
                 (zeros.shape, str(zeros.dtype)),
