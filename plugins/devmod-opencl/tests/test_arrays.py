@@ -97,20 +97,20 @@ def test_a_copy_between_two_devices() -> None:
 # -- memory
 
 
-#: A process with 300 MiB of memory more than it has after its first launch.
+#: A process with 90 MiB of memory more than it has after its first launch.
 LITTLE_MEMORY = """
 import resource
 import numpy as np
 import devmod
 from opencl_kernels import adder, kernel
 device, add = devmod.device("opencl"), adder()["add"]
-host = np.arange(25 << 20, dtype="float32")
+host = np.arange(8 << 20, dtype="float32")
 c = np.zeros(64, "float32")
 add(host[:64], host[:64], c, 64, grid=1, block=64)
 kept = device.from_numpy(host[:64])
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (used + (90 << 20), -1))
 
 def arrays():
     many = []
@@ -133,7 +133,7 @@ for work in (arrays, launches, copies, lambda: add(host, host[1:], host[2:].copy
     try:
         work()
     except devmod.DeviceMemoryError as error:
-        assert error.requested >= (100 << 20) - 8, error.requested
+        assert error.requested >= (32 << 20) - 8, error.requested
         assert str(error).startswith(f"{device} cannot allocate {error.requested} bytes: "), error
     c[:] = 0
     add(host[:64], kept, c, 64, grid=1, block=64)

@@ -191,7 +191,7 @@ if sys.argv[2] == "program again":
 if sys.argv[2] == "host array again":
     endless(host, 0, grid=1, block=64)
 try:
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     if sys.argv[2] in ("stream", "event", "array"):
         endless(x, 1, threads=64)
     waits[sys.argv[2]]()
