@@ -17,11 +17,11 @@ import devmod
 from devmod import Interface
 
 SET = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() {{ x[0] = {}u; }}"
-#: naga recurses along the chain of constants, and overflows its stack.
+#: naga recurses along the chain of constants, and overflows a stack of 1 MiB.
 CHAIN = (
     "@compute @workgroup_size(1) fn k() { _ = c0; }\n"
-    + "".join(f"const c{n} = c{n + 1};\n" for n in range(30_000))
-    + "const c30000 = 1;\n"
+    + "".join(f"const c{n} = c{n + 1};\n" for n in range(6_000))
+    + "const c6000 = 1;\n"
 )
 
 
@@ -33,6 +33,25 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) ->
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DEVMOD_WEBGPU_TRIAL", raising=False)
     monkeypatch.setattr(_trial, "_tried", set())
+
+
+#: A trial whose stack is small, so that a short chain overflows it.
+SMALL = "from devmod_webgpu import _trial_process as it\nit._STACK = 1 << 20\nmain = it.main\n"
+
+
+@pytest.fixture
+def small_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
+    from devmod.worker import Worker
+    from devmod_webgpu import _trial
+
+    def start(self: Any) -> None:
+        self.is_ready = False
+        Worker.__init__(self, "small_trial", {}, captures=True)
+
+    (tmp_path / "small_trial.py").write_text(SMALL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_trial._Process, "__init__", start)
+    _trial._idle.end()
 
 
 def create(text: str) -> devmod.Module:
@@ -61,6 +80,7 @@ def message_of(module: devmod.Module) -> str:
     return str(error)
 
 
+@pytest.mark.usefixtures("small_stack")
 def test_a_shader_that_crashes_naga_does_not_crash_this_process(
     device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +106,7 @@ def test_a_shader_that_passed_a_trial_starts_no_process(
     assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
 
 
+@pytest.mark.usefixtures("small_stack")
 def test_a_shader_with_images_is_tried_with_its_layouts(
     device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
