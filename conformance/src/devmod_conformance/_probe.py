@@ -145,7 +145,9 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
             result = action()
         except BaseException as error:  # noqa: BLE001 - the row reports it
             raised = describe_error(error)
-        outcomes[name] = {"events": watch.take(), "raised": raised}
+        outcome = outcomes.setdefault(name, {"events": [], "raised": raised})  # of all samples
+        outcome["events"] += watch.take()
+        outcome["raised"] = outcome["raised"] or raised
         return result
 
     packages = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -17,6 +18,8 @@ from devmod_conformance._row import Skip, require
 #: Variables that are removed from the new process: they would force the fallback, or fix the clock
 #: of a toolchain.
 _REMOVED_VARIABLES = ("DEVMOD_COMPILE_FORCE_FALLBACK", "SOURCE_DATE_EPOCH")
+#: What the task "steps" has sent, for each case and environment. Four rows look at it.
+_steps: dict[object, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,22 @@ class Answer:
         Raise AssertionError if the task was not completed.
         """
         return self.finished_steps[-1]
+
+
+def steps_of(case: Conformance, samples: Iterable[Sample]) -> Any:
+    """Return what the task "steps" sends for samples, until `forget_steps`. pytest makes a case for
+    each row.
+    """
+    samples = tuple(samples)
+    environment = {**os.environ, "PYTEST_CURRENT_TEST": ""}
+    driver = *case.driver_modules, *case.driver_libraries, *case.driver_programs
+    key = case.kind, samples, driver, *sys.path, *environment.items()
+    if key not in _steps:
+        _steps[key] = probe(case, "steps", samples).value
+    return _steps[key]
+
+
+forget_steps = _steps.clear
 
 
 def probe(

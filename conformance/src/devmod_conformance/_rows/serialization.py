@@ -15,7 +15,7 @@ import devmod
 from devmod import TargetSpec, backend
 from devmod.backend import temporary_folder
 from devmod_conformance._case import Conformance, Sample
-from devmod_conformance._process import probe
+from devmod_conformance._process import probe, steps_of
 from devmod_conformance._rows._tools import (
     fallback_module,
     get_function,
@@ -46,7 +46,7 @@ def any_buffer(case: Conformance) -> None:
 @row("R5-no-file")
 def no_file(case: Conformance) -> None:
     """load_from_bytes and create write no file."""
-    steps = probe(case, "steps", usable_samples(case)[:1]).value
+    steps = steps_of(case, usable_samples(case))
     for name in ("the second load_from_bytes", "the second create"):
         require(
             name in steps, f"a module cannot be created without the driver: {_first_error(steps)}"
