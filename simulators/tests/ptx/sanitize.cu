@@ -846,15 +846,15 @@ using namespace nvcuda;
     }
     if (!i) y[0] = s[0];
 @ race a read between the arrival and the wait / a read behind the wait | 1 64 | float *y = f64 | race (read and write) ; thread (0, 0, 0): s[63]; block (0, 0, 0), thread (63, 0, 0) writes it at kernel.cu:7
-#include <cuda/barrier>
-    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+#include <cuda_awbarrier_primitives.h>
+    __shared__ __mbarrier_t b;
     __shared__ float s[64];
-    if (i == 0) init(&b, 64);
+    if (i == 0) __mbarrier_init(&b, 64);
     __syncthreads();
     s[i] = y[i];
-    auto token = b.arrive();
+    auto token = __mbarrier_arrive(&b);
     float v = s[63 - i];  //wrong!
-    b.wait(std::move(token));
+    while (!__mbarrier_test_wait(&b, token));
     float v = s[63 - i];  //right
     y[i] = v;
 @ race a write before the readers have arrived / a write behind the wait for the readers | 1 64 | float *y = f64 | race (write and read) ; s[0]
@@ -967,17 +967,17 @@ namespace ptx = cuda::ptx;
     y[at] = v;
     cluster.sync();
 @ race a read behind another arrival / a read behind the wait for another warp | 1 64 | float *y = f64 | race (read and write) ; thread (32, 0, 0): s[0]; block (0, 0, 0), thread (0, 0, 0) writes it
-#include <cuda/barrier>
-    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+#include <cuda_awbarrier_primitives.h>
+    __shared__ __mbarrier_t b;
     __shared__ float s[32];
-    if (i == 0) init(&b, 64);
+    if (i == 0) __mbarrier_init(&b, 64);
     __syncthreads();
     if (i >= 32) {
-        auto token = b.arrive();
-        b.wait(std::move(token));  //right
+        auto token = __mbarrier_arrive(&b);
+        while (!__mbarrier_test_wait(&b, token));  //right
         y[i] = s[i - 32];  //!
-        b.wait(std::move(token));  //wrong
+        while (!__mbarrier_test_wait(&b, token));  //wrong
     } else {
         s[i] = y[i];
-        (void)b.arrive();
+        (void)__mbarrier_arrive(&b);
     }
