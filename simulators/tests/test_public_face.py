@@ -135,10 +135,9 @@ def test_files_that_do_not_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 #: A compiler that waits until another process has started it too.
 COMPILER = """#!/bin/sh
-cd {folder}
-touch started.$$
+touch {folder}/started.$$
 for turn in $(seq 200); do
-    [ "$(ls started.* | wc -l)" -ge 2 ] && break
+    [ "$(ls {folder}/started.* | wc -l)" -ge 2 ] && break
     sleep 0.1
 done
 exec cc "$@"

@@ -23,12 +23,17 @@ FLAGS = (
     "-fPIC",
     "-shared",
     "-pthread",
+    "-D_GNU_SOURCE=",
     "-Wall",
     "-Wextra",
     "-Werror",
     "-Wno-deprecated-declarations",
     "-Wno-unused-parameter",  # they are those of the vendor's header
+    "-Wredundant-decls",  # two files may have a variable of one name, which would be one variable
 )
+#: A file that includes the C files of a library: each by itself would parse the vendor's header.
+#: Those in a folder `alone` have names that are other functions or macros in others.
+_TOGETHER = "together.c"
 #: More options of the compiler, such as -fsanitize=address,undefined.
 VARIABLE = "DEVMOD_STANDIN_CFLAGS"
 
@@ -87,18 +92,18 @@ def build(
         )
     command = [
         compiler,
-        "-g",
-        *os.environ.get(VARIABLE, "").split(),
         *arguments(soname, folders, headers, needs),
+        "-g",
+        "-O0",  # a tree is changed more often than its driver has much to do
+        *os.environ.get(VARIABLE, "").split(),
     ]
     digest = hashlib.sha256("\n".join(command).encode())
-    digest.update(Path(__file__).with_name("generated.py").read_bytes())
-    for path in (path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()):
+    for path in (Path(__file__).with_name("generated.py"), *_files(folders, "**/*.*")):
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
         with progress(f"building {soname}, once"), new_folder(library.parent) as folder:
-            compile_library(command, folder / soname, generate(headers))
+            compile_library(command, folder / soname, folders, generate(headers))
     return library
 
 
@@ -131,21 +136,24 @@ def arguments(
         *FLAGS,
         *(f"-I{path}" for path in (*folders, *includes)),
         f"-Wl,-soname,{soname}",
-        *(
-            f"-Wl,--version-script={path}"
-            for folder in folders
-            for path in folder.glob("exports.map")
-        ),
+        *map("-Wl,--version-script={}".format, _files(folders, "exports.map")),
         "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
         "-Wl,-z,defs",
-        *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
+        _TOGETHER,
+        *map(str, _files(folders, "alone/*.c")),
         *map(str, needs),
         *(f"-Wl,-rpath,{origin or path.parent}" for path in needs),
         "-ldl",
     ]
 
 
-def compile_library(command: Sequence[str], target: Path, files: Mapping[str, str]) -> None:
+def _files(folders: Sequence[Path], pattern: str) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.glob(pattern))]
+
+
+def compile_library(
+    command: Sequence[str], target: Path, folders: Sequence[Path], generated: Mapping[str, str]
+) -> None:
     """Run a C compiler, with files to include.
 
     Raises
@@ -153,15 +161,21 @@ def compile_library(command: Sequence[str], target: Path, files: Mapping[str, st
     BuildError
         The files do not compile.
     """
+    lines = map('#include "{}"\n'.format, _files(folders, "*.c"))
+    files = {_TOGETHER: "".join(lines), **generated}
     # zig compiles once for the same command, if the files that it has read are still there.
-    digest = hashlib.sha256("\0".join([*files, *files.values()]).encode())
-    included = CACHE / "included" / digest.hexdigest()[:16]
+    included = CACHE / "included" / hashlib.sha256(str(files).encode()).hexdigest()[:16]
     if not included.exists():
         with new_folder(included) as folder:
             for name, text in files.items():
                 (folder / name).write_text(text, encoding="utf-8")
 
-    words = [*command, "-I.", "-o", str(target)]
-    process = subprocess.run(words, cwd=included, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [*command, "-I.", "-o", target],
+        cwd=included,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if process.returncode:
         raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")

@@ -95,7 +95,7 @@ class StandinLibrary:
         needs = [target.parent / each.soname for each in self._needs]
         headers = self._includes()
         words = arguments(self.soname, self._folders, headers, needs, "$ORIGIN")
-        compile_library([*compiler, *words], target, self._generate(headers))
+        compile_library([*compiler, *words], target, self._folders, self._generate(headers))
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with

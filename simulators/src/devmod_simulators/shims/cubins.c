@@ -337,8 +337,6 @@ static void *replacement(void *library, const char *name) {
     return NULL;
 }
 
-void *dlsym(void *restrict library, const char *restrict name);
-
 /* The real dlsym asks for its caller (RTLD_NEXT), so it is jumped to: it must see the caller of
  * this function. */
 #if defined(__clang__)

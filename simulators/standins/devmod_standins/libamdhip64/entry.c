@@ -1,11 +1,11 @@
 /* The errors of each thread, the version, and what common/process.c needs of HIP. */
 #include "hip_standin.h"
 
-static const char *const visible[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", NULL};
+static const char *const variables[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", NULL};
 static __thread int last_error;
 
 const Vendor vendor = {
-    .visible = visible,
+    .visible = variables,
     .initializes_itself = true,
     .without_device = CODE_INVALID_DEVICE,
     .current = hip_current,

@@ -27,7 +27,7 @@ static int describe(Module *module, const void *image, size_t size) {
 }
 
 /* Give the image its memory, and let the worker load it there. */
-static int place(Module *module) {
+static int place_module(Module *module) {
     Bytes request = {0};
     Block *block;
     TRY(arena_allocate(BLOCK_DEVICE, module->context->device, module->image_size, device_memory(),
@@ -58,7 +58,7 @@ static int load_into(Module *module, const void *image) {
         explain("a code object for %s does not run on %s", module->target, target);
         return CODE_NO_BINARY;
     }
-    return place(module);
+    return place_module(module);
 }
 
 HIP(hipModuleLoadData, CURRENT) {

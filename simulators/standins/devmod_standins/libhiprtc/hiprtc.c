@@ -5,7 +5,6 @@
 // status is 0, or 1 for a source with errors. After any other end this library aborts, as the real
 // one does for an architecture that it does not know.
 
-#define _GNU_SOURCE /* asprintf */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -131,10 +131,8 @@ def _c_object(value: Any) -> Any:
     if isinstance(value, Sampler):
         words = (not value.normalized, value.filter == "linear", _ADDRESS_MODES[value.address])
         return (ctypes.c_int * 3)(*words)
-    data = bytearray(value) if isinstance(value, int) else value
-    if isinstance(data, (bytearray, memoryview)):
-        return (ctypes.c_char * len(data)).from_buffer(data)
-    return ctypes.create_string_buffer(bytes(data), len(data))
+    data = value if isinstance(value, (bytearray, memoryview)) else bytearray(value)
+    return (ctypes.c_char * len(data)).from_buffer(data)
 
 
 class _Kernel(NamedTuple):
@@ -205,25 +203,16 @@ def _header() -> Path:
     most of the time of a small kernel.
     """
     headers = (HEADER, HEADER.with_name("msl_textures.h"))
-    digest = hashlib.sha256(
-        "\n".join([str(_compiler()), *_FLAGS]).encode()
-        + b"".join(each.read_bytes() for each in headers)
-    )
+    words = [str(_compiler()), *_FLAGS]
+    digest = hashlib.sha256("\n".join([*words, *map(Path.read_text, headers)]).encode())
     folder = CACHE / digest.hexdigest()[:16]
     if not folder.exists():
         with new_folder(folder) as made:
             for each in headers:
                 shutil.copy(each, made)
-            command = [
-                str(_compiler()),
-                *_FLAGS,
-                "-x",
-                "c++-header",
-                str(HEADER),
-                "-o",
-                str(made / f"{HEADER.name}.gch"),
-            ]
-            subprocess.run(command, check=True, timeout=300)
+            output = str(made / f"{HEADER.name}.gch")
+            words += ["-x", "c++-header", str(HEADER), "-o", output]
+            subprocess.run(words, check=True, timeout=300)
     return folder / HEADER.name
 
 
@@ -242,10 +231,9 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
             for name in ("metal_stdlib", "metal_math", "metal_texture"):
                 (folder / name).write_text("")
             (folder / "k.cpp").write_text(source)
-            output = ["-o", str(folder / library.name)]
-            command += [f"-I{folder}", *output, str(folder / "k.cpp"), *_LIBRARIES]
+            command += ["-I.", "-o", library.name, "k.cpp", *_LIBRARIES]
             process = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=300
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=300
             )
             assert process.returncode == 0, process.stderr
     return ctypes.CDLL(str(library)), kernels

@@ -1,12 +1,11 @@
 // The part of the Metal shading language that the examples use, as C++ on the CPU, one threadgroup after the other. It checks the
 // results of the examples; it does not show that they run on a GPU.
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS // C's alone: each of C++'s costs every kernel more than its own lines
-#include <float.h>
-#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <type_traits>
 #include <ucontext.h>
 
 using uchar = unsigned char;

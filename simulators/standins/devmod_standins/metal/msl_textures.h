@@ -101,7 +101,8 @@ template <class T> T one_channel(const TextureData &t, const char *at, uint chan
 
 // The nearest value of a type of whole numbers.
 template <class S> S saturated(double value) {
-    const double values = ldexp(1, 8 * sizeof(S)), least = S(-1) < S(0) ? -values / 2 : 0, most = least + values - 1;
+    const double values = ldexp(1, 8 * sizeof(S)), least = S(-1) < S(0) ? -values / 2 : 0,
+                 most = least + values - 1;
     return S(value < least ? least : value > most ? most : value);
 }
 
@@ -126,9 +127,7 @@ template <class T> T part(T coordinate, int d) {
 template <class T, int N> T part(vec<T, N> coordinates, int d) {
     return d < N ? coordinates[d] : 0;
 }
-template <class T, int D> struct coordinates_of { using type = vec<T, D>; };
-template <class T> struct coordinates_of<T, 1> { using type = T; };
-template <class T, int D> using coordinates = typename coordinates_of<T, D>::type;
+template <class T, int D> using coordinates = std::conditional_t<D == 1, T, vec<T, D>>;
 
 // A texture of D dimensions. `z` is the layer of an array. Images have one level of detail.
 template <class T, int D> struct Texture {

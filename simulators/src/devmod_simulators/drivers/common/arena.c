@@ -6,7 +6,6 @@
  * second mapping (the view) for its own copies. Addresses are not reused before a slice is through,
  * with a gap between blocks, so that an access to freed memory or beyond a block is detected.
  */
-#define _GNU_SOURCE
 #include "standin.h"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
 /* Images of modules: an ELF file in memory, whose size is only within it, and files. */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <elf.h>

@@ -1,7 +1,6 @@
 /* What checks need of the host's side, while the setting "sanitize" names some: notes that the
    worker reads with the next launch, in the order in which things happen, the lines of the program
    that allocates and frees, the reports that come back, and memory that is left. */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 /* The worker: the interpreter's process and its two pipes (protocol.md). */
-#define _GNU_SOURCE
 #include "standin.h"
 
 #include <errno.h>
@@ -14,8 +13,6 @@
 #include <unistd.h>
 
 enum { MOST_ARGUMENTS = 32, MOST_BYTES = 1 << 30 };
-
-extern char **environ;
 
 static pid_t worker;
 static int requests = -1, responses = -1;
@@ -183,41 +180,41 @@ static bool read_all(void *data, size_t size) {
 
 static char *message;
 
-static int failure(const char *text, const char *detail) {
+static int no_answer(const char *text, const char *detail) {
     free(message);
     if (asprintf(&message, "%s%s", text, detail) < 0)
         abort();
     return CODE_UNKNOWN;
 }
 
-static int call(const Bytes *request, Bytes *response) {
+static int call_worker(const Bytes *request, Bytes *response) {
     if (!worker) {
         const char *command = setting("worker");
         if (!command)
-            return failure("DEVMOD_STANDIN_WORKER is not set: no worker can run kernels", "");
+            return no_answer("DEVMOD_STANDIN_WORKER is not set: no worker can run kernels", "");
         int code = start(command);
         if (code)
-            return failure("the worker did not start: ", strerror(code));
+            return no_answer("the worker did not start: ", strerror(code));
     }
     uint32_t size = (uint32_t)request->size;
     if (!write_all(&size, sizeof size) || !write_all(request->data, request->size) ||
         !read_all(&size, sizeof size) || size > MOST_BYTES)
-        return failure("the worker has ended; its standard error has the reason", "");
+        return no_answer("the worker has ended; its standard error has the reason", "");
     response->data = zeroed(size);
     response->size = response->capacity = size;
     if (!read_all(response->data, size))
-        return failure("the worker has ended within a response", "");
+        return no_answer("the worker has ended within a response", "");
     int status = (int)get_u32(response);
     free(message);
     message = get_text(response);
-    return response->short_read ? failure("the response of the worker is too short", "") : status;
+    return response->short_read ? no_answer("the response of the worker is too short", "") : status;
 }
 
 int worker_call(Bytes *request, Bytes *response) {
     Bytes unread = {0};
     if (response)
         *response = (Bytes){0};
-    int code = call(request, response ? response : &unread);
+    int code = call_worker(request, response ? response : &unread);
     bytes_free(request);
     bytes_free(&unread);
     return code;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", NULL};
+static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", NULL};
 
 static void activated(Context *context) {
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
@@ -18,7 +18,7 @@ static void launch_failed(int code, const char *kernel) {
     fprintf(stderr, "devmod-simulators: %s: %s\n", kernel, worker_message());
 }
 
-const Vendor vendor = {.visible = visible,
+const Vendor vendor = {.visible = variables,
                        .current = stack_top,
                        .activated = activated,
                        .leaving = libraries_leave,

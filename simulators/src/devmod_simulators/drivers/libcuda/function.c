@@ -43,14 +43,14 @@ static CUresult handle_module(CUlibrary handle, Module **module) {
     return library_module(library, module);
 }
 
-static const Context *ended;
+static const Context *ended_context;
 
 static void leave_ended(void *object) {
     Library *library = object;
     int kept = 0;
     for (int i = 0; i < library->module_count; i++) {
         Module *module = library->modules[i];
-        if (module->context == ended)
+        if (module->context == ended_context)
             module_drop(module);
         else
             library->modules[kept++] = module;
@@ -59,7 +59,7 @@ static void leave_ended(void *object) {
 }
 
 void libraries_leave(Context *context) {
-    ended = context;
+    ended_context = context;
     handle_each(HANDLE_LIBRARY, leave_ended);
 }
 

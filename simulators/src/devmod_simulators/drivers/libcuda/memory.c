@@ -14,13 +14,13 @@ FORWARD_IF((dptr && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOS
            cuMemAllocManaged, CURRENT,
            memory_allocate(BLOCK_MANAGED, bytesize, flags, (uint64_t *)dptr))
 
-static CUresult release(uint64_t address, bool host) {
+static CUresult release_memory(uint64_t address, bool host) {
     CHECK(address, CUDA_SUCCESS);
     TRY(refuse_in_capture());
     return memory_release(address, host);
 }
 
-FORWARD(cuMemFree, CURRENT, release(dptr, false))
+FORWARD(cuMemFree, CURRENT, release_memory(dptr, false))
 
 API_IF(pp, cuMemHostAlloc, CURRENT) {
     unsigned known =
@@ -33,7 +33,7 @@ ENTRY(cuMemAllocHost) {
     return cuMemHostAlloc(pp, bytesize, 0);
 }
 
-FORWARD(cuMemFreeHost, CURRENT, release((uintptr_t)p, true))
+FORWARD(cuMemFreeHost, CURRENT, release_memory((uintptr_t)p, true))
 
 FORWARD(cuMemHostRegister, CURRENT, memory_register(p, bytesize))
 

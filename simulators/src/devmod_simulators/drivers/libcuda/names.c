@@ -1,5 +1,4 @@
 /* The names and the texts of CUDA's errors, and the functions by name. */
-#define _GNU_SOURCE
 #include "cuda_standin.h"
 
 #include <ctype.h>

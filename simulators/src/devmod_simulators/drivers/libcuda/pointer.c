@@ -25,7 +25,7 @@ static size_t known_size(CUpointer_attribute attribute) {
 }
 
 /* Return an attribute of an address in a block, or of registered memory for NULL. */
-static uint64_t attribute_of(const Block *block, CUpointer_attribute attribute, CUdeviceptr ptr) {
+static uint64_t attribute_at(const Block *block, CUpointer_attribute attribute, CUdeviceptr ptr) {
     static const Block registered = {.kind = BLOCK_HOST};
     const Context *owner = block ? block->owner : NULL;
     const Pool *pool = block ? block->pool : NULL;
@@ -67,7 +67,7 @@ static CUresult read_attribute(void *data, CUpointer_attribute attribute, CUdevi
         return memory_device_address(ptr, data);
     CHECK(attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || !block || block->kind != BLOCK_DEVICE,
           CUDA_ERROR_INVALID_VALUE);
-    uint64_t value = attribute_of(block, attribute, ptr);
+    uint64_t value = attribute_at(block, attribute, ptr);
     memcpy(data, &value, known_size(attribute));
     return CUDA_SUCCESS;
 }

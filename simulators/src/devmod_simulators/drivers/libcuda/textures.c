@@ -16,7 +16,7 @@ typedef struct {
     uint32_t levels,
         level_filter;        /* of a mipmapped array: they and what follows are in the first */
     float bias, least, most; /* of the level that an instruction names */
-} Descriptor;
+} ImageDescriptor;
 
 static unsigned format_bytes(CUarray_format format) {
     switch (format) {
@@ -126,7 +126,7 @@ CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t
  * ------------------------------------------------------------------------------------------------
  */
 
-static CUresult take_array(CUarray handle, Descriptor *descriptor) {
+static CUresult take_array(CUarray handle, ImageDescriptor *descriptor) {
     Array *array = handle_get(HANDLE_ARRAY, handle);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
     descriptor->array = (uintptr_t)handle;
@@ -146,7 +146,7 @@ static CUresult take_array(CUarray handle, Descriptor *descriptor) {
     return CUDA_SUCCESS;
 }
 
-static CUresult take_mipmap(CUmipmappedArray handle, Descriptor *descriptor) {
+static CUresult take_mipmap(CUmipmappedArray handle, ImageDescriptor *descriptor) {
     const Mipmap *mipmap = handle_get(HANDLE_MIPMAP, handle);
     CHECK(mipmap, CUDA_ERROR_INVALID_HANDLE);
     descriptor->levels = mipmap->count;
@@ -155,7 +155,7 @@ static CUresult take_mipmap(CUmipmappedArray handle, Descriptor *descriptor) {
 
 /* Memory of a device has the attributes' alignment and sizes. */
 static CUresult take_memory(CUdeviceptr address, size_t size, CUarray_format format,
-                            unsigned channels, Descriptor *descriptor) {
+                            unsigned channels, ImageDescriptor *descriptor) {
     int device = current_context()->device;
     unsigned alignment = (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
     CHECK(format_bytes(format) && (channels == 1 || channels == 2 || channels == 4),
@@ -169,7 +169,7 @@ static CUresult take_memory(CUdeviceptr address, size_t size, CUarray_format for
     return CUDA_SUCCESS;
 }
 
-static CUresult take_linear(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+static CUresult take_linear(const CUDA_RESOURCE_DESC *resource, ImageDescriptor *descriptor) {
     CUarray_format format = resource->res.linear.format;
     unsigned channels = resource->res.linear.numChannels;
     size_t size = resource->res.linear.sizeInBytes;
@@ -183,7 +183,7 @@ static CUresult take_linear(const CUDA_RESOURCE_DESC *resource, Descriptor *desc
     return CUDA_SUCCESS;
 }
 
-static CUresult take_pitched(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+static CUresult take_pitched(const CUDA_RESOURCE_DESC *resource, ImageDescriptor *descriptor) {
     int device = current_context()->device;
     int step = device_attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT);
     size_t width = resource->res.pitch2D.width;
@@ -208,7 +208,7 @@ static CUresult take_pitched(const CUDA_RESOURCE_DESC *resource, Descriptor *des
     return CUDA_SUCCESS;
 }
 
-static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, Descriptor *descriptor) {
+static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, ImageDescriptor *descriptor) {
     CHECK(resource && !resource->flags, CUDA_ERROR_INVALID_VALUE);
     switch (resource->resType) {
     case CU_RESOURCE_TYPE_ARRAY:
@@ -225,9 +225,9 @@ static CUresult take_resource(const CUDA_RESOURCE_DESC *resource, Descriptor *de
 }
 
 /* Write the descriptors of the other levels of a mipmapped array. */
-static void describe_levels(const Descriptor *first, const Mipmap *mipmap, uint64_t address) {
+static void describe_levels(const ImageDescriptor *first, const Mipmap *mipmap, uint64_t address) {
     for (unsigned i = 1; i < first->levels; i++) {
-        Descriptor level = *first;
+        ImageDescriptor level = *first;
         take_array(mipmap->levels[i], &level);
         memcpy(arena_view(address + i * sizeof level), &level, sizeof level);
     }
@@ -235,7 +235,7 @@ static void describe_levels(const Descriptor *first, const Mipmap *mipmap, uint6
 
 /* Write a descriptor to the device's memory, and set *object to its address. `mipmap` may be NULL.
  */
-static CUresult describe(const char *magic, Descriptor *descriptor, const Mipmap *mipmap,
+static CUresult describe(const char *magic, ImageDescriptor *descriptor, const Mipmap *mipmap,
                          CUtexObject *object) {
     uint64_t address;
     CHECK(object, CUDA_ERROR_INVALID_VALUE);
@@ -253,21 +253,21 @@ static CUresult describe(const char *magic, Descriptor *descriptor, const Mipmap
 }
 
 static CUresult forget(const char *magic, uint64_t object) {
-    Block *block = arena_block(object, sizeof(Descriptor));
+    Block *block = arena_block(object, sizeof(ImageDescriptor));
     bool known = block && block->start == object &&
-                 !strcmp(((Descriptor *)arena_view(object))->magic, magic);
+                 !strcmp(((ImageDescriptor *)arena_view(object))->magic, magic);
     if (!known)
         violation("0x%llx is destroyed and is no %s object", (unsigned long long)object, magic);
     CHECK(known, CUDA_ERROR_INVALID_VALUE);
-    Array *array =
-        handle_peek(HANDLE_ARRAY, (void *)(uintptr_t)((Descriptor *)arena_view(object))->array);
+    Array *array = handle_peek(HANDLE_ARRAY,
+                               (void *)(uintptr_t)((ImageDescriptor *)arena_view(object))->array);
     if (array)
         array->objects--;
     return memory_release(object, false);
 }
 
 /* Set how a texture reads: whole numbers as they are, filters, and coordinates outside. */
-static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, Descriptor *descriptor) {
+static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, ImageDescriptor *descriptor) {
     unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES;
     unsigned format = descriptor->format;
     bool whole = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
@@ -298,7 +298,7 @@ static CUresult take_texture(const CUDA_TEXTURE_DESC *texture, Descriptor *descr
 }
 
 API_IF(pTexDesc, cuTexObjectCreate, CURRENT) {
-    Descriptor descriptor = {0};
+    ImageDescriptor descriptor = {0};
     CHECK(!pResViewDesc, CUDA_ERROR_NOT_SUPPORTED);
     TRY(take_resource(pResDesc, &descriptor));
     TRY(take_texture(pTexDesc, &descriptor));
@@ -311,7 +311,7 @@ API_IF(pTexDesc, cuTexObjectCreate, CURRENT) {
 }
 
 API_IF((pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY), cuSurfObjectCreate, CURRENT) {
-    Descriptor descriptor = {0};
+    ImageDescriptor descriptor = {0};
     TRY(take_resource(pResDesc, &descriptor));
     Array *array = handle_get(HANDLE_ARRAY, pResDesc->res.array.hArray);
     CHECK(array->form.Flags & CUDA_ARRAY3D_SURFACE_LDST, CUDA_ERROR_INVALID_VALUE);

@@ -1,8 +1,6 @@
 /* Devices: their number, the one of each thread, its context, limits, peers. */
 #include "runtime.h"
 
-enum { MOST_DEVICES = 64 };
-
 /* The runtime's numbers of attributes and limits are the driver's. */
 _Static_assert((int)cudaDevAttrHostNumaId == (int)CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, "attributes");
 _Static_assert((int)cudaLimitPersistingL2CacheSize == (int)CU_LIMIT_PERSISTING_L2_CACHE_SIZE,

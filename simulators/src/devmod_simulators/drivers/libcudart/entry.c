@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MOST_DEVICES = 64 };
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primary[MOST_DEVICES];
 static atomic_bool started;

@@ -28,7 +28,7 @@ typedef struct Symbol {
     struct Symbol *next;
 } Symbol;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static Symbol *buckets[BUCKETS];
 static atomic_bool managed_wait; /* a managed variable has no memory yet */
 
@@ -48,7 +48,7 @@ static void add(void **fatbin, const void *host, const char *name, Kind kind) {
     Symbol **bucket = bucket_of(host);
     if (!symbol)
         abort();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     *symbol = (Symbol){
         .kind = kind,
         .host = host,
@@ -59,7 +59,7 @@ static void add(void **fatbin, const void *host, const char *name, Kind kind) {
     *bucket = symbol;
     if (kind == MANAGED)
         managed_wait = true;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
 }
 
 /* ---- loading, with the lock held
@@ -104,13 +104,13 @@ static CUresult place(Symbol *symbol) {
 cudaError_t runtime_function(const void *kernel, CUfunction *function) {
     CUresult result = CUDA_SUCCESS;
     int threads;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     Symbol *symbol = find(kernel, KERNEL);
     if (symbol) {
         result = load_kernel(symbol);
         *function = (CUfunction)symbol->kernel;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     if (result == CUDA_ERROR_NOT_FOUND)
         return cudaErrorInvalidDeviceFunction;
     if (symbol)
@@ -124,10 +124,10 @@ cudaError_t runtime_function(const void *kernel, CUfunction *function) {
 }
 
 const char *runtime_function_name(const void *kernel) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     Symbol *symbol = find(kernel, KERNEL);
     const char *name = symbol ? symbol->name : NULL;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     return name;
 }
 
@@ -142,13 +142,13 @@ static Symbol *find_managed(const void *value) {
 
 cudaError_t runtime_variable(const void *host, CUdeviceptr *address, size_t *size) {
     CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     Symbol *symbol = find(host, VARIABLE);
     if (!symbol)
         symbol = find_managed(host);
     if (symbol)
         result = load_variable(symbol, address, size);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     if (!symbol || result == CUDA_ERROR_NOT_FOUND)
         return cudaErrorInvalidSymbol;
     return (cudaError_t)result;
@@ -167,24 +167,24 @@ cudaError_t runtime_place_managed(void) {
     CUresult result = CUDA_SUCCESS;
     if (!managed_wait)
         return cudaSuccess;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     managed_wait = false;
     for (int i = 0; i < BUCKETS; i++)
         for (Symbol *symbol = buckets[i]; symbol && !result; symbol = symbol->next)
             if (symbol->kind == MANAGED && !symbol->is_placed)
                 result = place(symbol);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     return (cudaError_t)result;
 }
 
 void runtime_forget_managed(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     for (int i = 0; i < BUCKETS; i++)
         for (Symbol *symbol = buckets[i]; symbol; symbol = symbol->next) {
             managed_wait |= symbol->kind == MANAGED;
             symbol->is_placed = false;
         }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
 }
 
 /* ---- what nvcc's code calls; no public header of C has the prototypes
@@ -204,7 +204,7 @@ void __cudaRegisterFatBinaryEnd(void **fatCubinHandle) {}
 /* Forget the symbols of a fatbin: the program ends, or a shared library of it goes. The driver's
  * library stays, for launches of its kernels may wait in streams, and the driver may be gone. */
 void __cudaUnregisterFatBinary(void **fatCubinHandle) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     for (int i = 0; i < BUCKETS; i++)
         for (Symbol **place = &buckets[i]; *place;) {
             Symbol *symbol = *place;
@@ -215,7 +215,7 @@ void __cudaUnregisterFatBinary(void **fatCubinHandle) {
             *place = symbol->next;
             free(symbol);
         }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     free(fatCubinHandle);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const Field fields[] = {
+static const Field property_fields[] = {
 #include "properties.h" /* a build writes it, of properties.txt */
 };
 
@@ -23,9 +23,9 @@ ENTRY(cudaGetDeviceProperties) {
     TRY(cuDeviceGetName(prop->name, sizeof prop->name, device));
     TRY(cuDeviceGetUuid_v2((CUuuid *)&prop->uuid, device));
     TRY(cuDeviceTotalMem(&prop->totalGlobalMem, device));
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        TRY(cuDeviceGetAttribute(&value, (CUdevice_attribute)fields[i].attribute, device));
-        runtime_set_field(prop, &fields[i], value);
+    for (size_t i = 0; i < sizeof property_fields / sizeof property_fields[0]; i++) {
+        TRY(cuDeviceGetAttribute(&value, (CUdevice_attribute)property_fields[i].attribute, device));
+        runtime_set_field(prop, &property_fields[i], value);
     }
     return cudaSuccess;
 }

@@ -28,7 +28,7 @@ static cudaError_t take_resource(const struct cudaResourceDesc *from, CUDA_RESOU
     }
 }
 
-static unsigned flags_of(const struct cudaTextureDesc *from) {
+static unsigned texture_flags(const struct cudaTextureDesc *from) {
     unsigned flags = 0;
     if (from->readMode == cudaReadModeElementType)
         flags |= CU_TRSF_READ_AS_INTEGER;
@@ -45,7 +45,7 @@ static unsigned flags_of(const struct cudaTextureDesc *from) {
 
 static void take_texture(const struct cudaTextureDesc *from, CUDA_TEXTURE_DESC *to) {
     *to = (CUDA_TEXTURE_DESC){.filterMode = (CUfilter_mode)from->filterMode,
-                              .flags = flags_of(from),
+                              .flags = texture_flags(from),
                               .maxAnisotropy = from->maxAnisotropy,
                               .mipmapFilterMode = (CUfilter_mode)from->mipmapFilterMode,
                               .mipmapLevelBias = from->mipmapLevelBias,
