@@ -5,15 +5,15 @@
     devmod_both name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
     devmod_both name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
     devmod_both name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
-    devmod_both name##2 operator symbol(name##2 a, name b) { return a symbol name##2{b, b}; }                \
-    devmod_both name##2 operator symbol(name a, name##2 b) { return name##2{a, a} symbol b; }                \
-    devmod_both name##3 operator symbol(name##3 a, name b) { return a symbol name##3{b, b, b}; }             \
-    devmod_both name##3 operator symbol(name a, name##3 b) { return name##3{a, a, a} symbol b; }             \
-    devmod_both name##4 operator symbol(name##4 a, name b) { return a symbol name##4{b, b, b, b}; }          \
-    devmod_both name##4 operator symbol(name a, name##4 b) { return name##4{a, a, a, a} symbol b; }          \
-    devmod_both name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
-    devmod_both name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
-    devmod_both name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
+    devmod_both name##2 operator symbol(name##2 a, name b) { return name##2{a.x symbol b, a.y symbol b}; }       \
+    devmod_both name##3 operator symbol(name##3 a, name b) { return name##3{a.x symbol b, a.y symbol b, a.z symbol b}; } \
+    devmod_both name##4 operator symbol(name##4 a, name b) { return name##4{a.x symbol b, a.y symbol b, a.z symbol b, a.w symbol b}; } \
+    devmod_both name##2 operator symbol(name a, name##2 b) { return name##2{a symbol b.x, a symbol b.y}; }       \
+    devmod_both name##3 operator symbol(name a, name##3 b) { return name##3{a symbol b.x, a symbol b.y, a symbol b.z}; } \
+    devmod_both name##4 operator symbol(name a, name##4 b) { return name##4{a symbol b.x, a symbol b.y, a symbol b.z, a symbol b.w}; } \
+    devmod_both name##2 &operator symbol##=(name##2 &a, name##2 b) { a.x symbol##= b.x; a.y symbol##= b.y; return a; } \
+    devmod_both name##3 &operator symbol##=(name##3 &a, name##3 b) { a.x symbol##= b.x; a.y symbol##= b.y; a.z symbol##= b.z; return a; } \
+    devmod_both name##4 &operator symbol##=(name##4 &a, name##4 b) { a.x symbol##= b.x; a.y symbol##= b.y; a.z symbol##= b.z; a.w symbol##= b.w; return a; }
 DEVMOD_ARITHMETIC(float, +)
 DEVMOD_ARITHMETIC(float, -)
 DEVMOD_ARITHMETIC(float, *)
