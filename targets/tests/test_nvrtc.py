@@ -131,7 +131,10 @@ def test_every_host_header_compiles_by_itself(header: str, standard: str) -> Non
 
 
 def test_the_host_headers_define_what_kernels_use() -> None:
-    names = "".join(f"#include <{header}>\n" for header in host_headers())
+    """They are included together, but for the one whose headers of NVIDIA take 2 s. test_family.py
+    compiles that.
+    """
+    names = "".join(f"#include <{header}>\n" for header in host_headers() if header != NEWER)
     assert compile_sm90(names + CHECKS).log == ""
 
 

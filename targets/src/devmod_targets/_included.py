@@ -26,7 +26,7 @@ _OPERATORS = ("__has_include_next", "__has_include", "__has_embed")
 _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 #: A file, or the macro for it.
 _FILE = (
-    rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)'
+    rb'(?:"(?P<quoted>[^"\n]{0,500}+)"|<(?P<angled>[^>\n]{0,500}+)>|(?P<macro>[A-Za-z_]\w{0,200}+)'
     + _BLANK
     + rb"(?=[)\n]|//|\Z))?"
 )
