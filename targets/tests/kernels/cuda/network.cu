@@ -1,6 +1,9 @@
-// Layers of networks: softmax, layer norm, activations of several types, attention, an embedding, quantization.
+// Layers of networks: softmax, layer norm, activations of several types, attention, an embedding, rotations, quantization.
 #include <cooperative_groups.h>
 #include <cstdint>
+#include <cuda/std/array>
+#include <cuda/std/complex>
+#include <cuda/std/cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -45,6 +48,11 @@ extern "C" __global__ void softmax(const float *in, float *out, int rows, int co
 
 extern "C" __global__ void embed(const std::int32_t *tokens, const __nv_bfloat16 *table, __nv_bfloat16 *out, std::uint32_t width) {
   for (std::uint32_t i = threadIdx.x; i < width; i += blockDim.x) out[blockIdx.x * width + i] = table[tokens[blockIdx.x] * width + i];
+}
+
+using namespace cuda::std;
+extern "C" __global__ void rotate(complex<float> *p, complex<double> z, array<float, 4> a, cuda::std::uint16_t *q, cuda::std::int64_t n) {
+  for (cuda::std::int64_t i = threadIdx.x; i < n; i += blockDim.x) p[q[i]] *= complex<float>(z) * a[i % 4];
 }
 
 extern "C" __global__ void quantize(const half2 *in, __nv_fp8x2_e4m3 *out, const float *__restrict__ scale, unsigned n) {
