@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from devmod_targets.build.jobs import attempt
 from devmod_targets.build.manifest import Manifest
 from devmod_targets.build.plan import Job, Plan
@@ -45,7 +47,9 @@ def built_failure(source: Path, target: str, **settings: object) -> str:
     manifest.write_text(
         f'output = "k.devmod"\ntargets = [{target!r}]\n[kernels.k]\nsources = [{source.name!r}]\n{values}'
     )
-    (failure,) = devmod.build(manifest, workers=1).failures
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("devmod_targets.build.pool.Pool", InProcess)
+        (failure,) = devmod.build(manifest).failures
     return str(failure.message)
 
 

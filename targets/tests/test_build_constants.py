@@ -42,6 +42,7 @@ def entry(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.row("R20")
 def test_arrays_of_all_files_are_constants_of_the_bundle(tmp_path: Path) -> None:
     w = np.arange(6, dtype=">f4").reshape(2, 3).T  # big-endian, in Fortran's order
@@ -61,7 +62,7 @@ def test_arrays_of_all_files_are_constants_of_the_bundle(tmp_path: Path) -> None
         'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n'
         '[constants]\nfiles = ["w.npy", "z.npz", "m.safetensors"]\nfunctions = { load = ["b", "w"] }\n'
     )
-    assert build_manifest(tmp_path, workers=1, cache=False).written
+    assert build_manifest(tmp_path, cache=False).written
     module = devmod.load(tmp_path / "kernels.devmod")
     b, read_w = module["load"]()
     assert (b.numpy().tolist(), b.dtype) == ([True, False], "bool")
@@ -299,8 +300,8 @@ def test_a_damaged_file_of_constants_leaves_the_bundle_as_it_is(tmp_path: Path) 
     (tmp_path / "kernels.devmod").write_bytes(b"old")
     (tmp_path / "devmod.toml").write_text('targets = ["opencl"]\n[constants]\nfiles = ["w.npy"]\n')
     with pytest.raises(devmod.FormatError, match=r"w\.npy cannot be read: "):
-        build_manifest(tmp_path, workers=1, cache=False)
+        build_manifest(tmp_path, cache=False)
     assert (tmp_path / "kernels.devmod").read_bytes() == b"old"
     np.save(tmp_path / "w.npy", np.arange(3))
-    assert build_manifest(tmp_path, workers=1, cache=False).written
+    assert build_manifest(tmp_path, cache=False).written
     assert devmod.load(tmp_path / "kernels.devmod").get_global("w").numpy().tolist() == [0, 1, 2]

@@ -450,12 +450,13 @@ def test_a_source_without_kernels(program: Path) -> None:
 
 
 @needs_wheel
+@pytest.mark.usefixtures("in_process")
 def test_a_manifest_makes_both_kinds_of_one_source(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "reduction.cl", tmp_path)
     (tmp_path / "devmod.toml").write_text(
         'output = "k.devmod"\ntargets = ["opencl", "vulkan"]\n[kernels.k]\nsources = ["reduction.cl"]\n'
     )
-    result = devmod.build(tmp_path / "devmod.toml", workers=1)
+    result = devmod.build(tmp_path / "devmod.toml")
     assert not result.failures
     bundle = devmod.load(tmp_path / "k.devmod")
     assert sorted(each.kind for each in bundle.imports) == ["opencl", "vulkan"]

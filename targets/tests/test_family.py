@@ -15,7 +15,8 @@ import devmod
 from devmod_targets.build import read_manifest
 from devmod_targets.build.build import build_manifest
 
-pytestmark = pytest.mark.once  # what the compilers make of a source
+# What the compilers make of a source.
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_process")]
 
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
 PTX = "cuda -arch=compute_80"

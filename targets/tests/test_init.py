@@ -72,6 +72,7 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
     assert 'skip = ["vulkan", "opencl"]' in text
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_slang_module_without_entry_points_is_no_kernel(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -242,6 +243,7 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
     assert manifest.constants.functions == (("load_weights", ("w", "b")),)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_parameters_of_local_memory_get_a_size_in_a_comment() -> None:
     write_files(
         {

@@ -563,6 +563,7 @@ def test_a_text_has_no_file_outside_of_the_named_folders(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
     ("target", "name", "text"),
@@ -602,10 +603,11 @@ def test_a_source_that_the_user_names_includes_files_above_its_folder(
         (project / "devmod.toml").write_text(
             f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["src/{name}"]\n'
         )
-        devmod.build(project, workers=1).raise_for_failures()
+        devmod.build(project).raise_for_failures()
     assert payloads[0] == payloads[1]
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("target", "name", "text"),
     [
@@ -639,7 +641,7 @@ def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(
         f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{name}"]\n'
     )
     assert [
-        each.status for _ in range(2) for each in devmod.build(manifest, workers=1).results
+        each.status for _ in range(2) for each in devmod.build(manifest).results
     ] == ["compiled", "cached"]
 
 

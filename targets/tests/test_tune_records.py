@@ -37,11 +37,12 @@ OFFICE = record("Arc", 2e-6)
 
 
 def build(folder: Path) -> devmod.Module:
-    result = devmod.build(folder, workers=1, cache=folder / "cache")
+    result = devmod.build(folder, cache=folder / "cache")
     result.raise_for_failures()
     return devmod.load(result.output)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_build_has_the_records_of_two_machines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

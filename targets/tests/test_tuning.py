@@ -330,13 +330,14 @@ block = "BLOCK"
 """
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_manifest_has_variants(tmp_path: Path) -> None:
     (tmp_path / "devmod.toml").write_text(MANIFEST)
     for name, text in {"cl": CL, "comp": MACROS["source"], "wgsl": WGSL}.items():
         (tmp_path / f"scale.{name}").write_text(text)
 
     def build() -> Any:
-        return build_manifest(tmp_path, workers=1, cache=tmp_path / "cache")
+        return build_manifest(tmp_path, cache=tmp_path / "cache")
 
     result = build()
     output = Path(result.output)
