@@ -202,7 +202,9 @@ def test_annotations_have_paths_in_the_repository(
     assert printed_by(capfd, "build", "-q", status=1).out.startswith("::error file=p/k1.cl,line=2,")
 
 
-def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project: Path) -> None:
+def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The workers' output counts too, so the build is a process of its own. Its annotations are the
     only commands.
     """
@@ -222,48 +224,37 @@ def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project:
         + 'skip = ["webgpu"]\n'
     )
     (project / "devmod.toml").write_text(manifest)
-    text = output_of("build", "-j", "1")
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))
+    command = [*COMMAND, "-j", "1"]
+    text = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    ).stdout
     assert "\\x3a:set-output name=token::owned" in text
     assert all(
         re.match("::(error|warning) file=p/k[01]\\.(cl|wgsl),", line)
         for line in runner_commands(text)
     )
     assert len(runner_commands(text)) == 3
-    for arguments in (
-        ["compile", "k0.cl", "-t", "opencl"],
-        ["compile", "k0.wgsl", "-t", "webgpu"],
-        ["compile", "k1.cl", "-t", "opencl"],
+    for name, kind in (("k0.cl", "opencl"), ("k0.wgsl", "webgpu"), ("k1.cl", "opencl")):
+        shown = printed_by(capfd, "compile", name, "-t", kind, status=1)
+        assert runner_commands(shown.out + shown.err) == []
+    (project / "raw.cl").write_text(
+        "kernel void f() {}\n::set-output name=x::owned\n##[add-path]/owned\n"
+    )
+    (project / "raw.tvm_meta.json").write_text(
+        json.dumps({"func_info": {"::add-mask::f": {"name": "f", "arg_types": []}}})
+    )
+    for options, line in (
+        ([], ""),
+        (["--source"], "| ::set-output name=x::owned\n"),
+        (["--json", "--source"], ""),
     ):
-        assert runner_commands(output_of(*arguments)) == []
-    for options in ([], ["--source"], ["--json", "--source"]):
-        (project / "raw.cl").write_text(
-            "kernel void f() {}\n::set-output name=x::owned\n##[add-path]/owned\n"
-        )
-        (project / "raw.tvm_meta.json").write_text(
-            json.dumps({"func_info": {"::add-mask::f": {"name": "f", "arg_types": []}}})
-        )
-        text = output_of("inspect", "raw.cl", *options)
-        assert "add-mask::f" in text
-        assert runner_commands(text) == []
-    assert "| ::set-output name=x::owned\n" in output_of("inspect", "raw.cl", "--source")
-
-
-def output_of(*arguments: str) -> str:
-    environment = {
-        **os.environ,
-        "CI": "true",
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_WORKSPACE": str(Path.cwd().parent),
-    }
-    command = [sys.executable, "-m", "devmod", *arguments]
-    return subprocess.run(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    ).stdout
+        shown = printed_by(capfd, "inspect", "raw.cl", *options)
+        assert "add-mask::f" in shown.out
+        assert line in shown.out
+        assert runner_commands(shown.out + shown.err) == []
 
 
 def test_a_note_names_the_settings_that_a_kind_does_not_use(

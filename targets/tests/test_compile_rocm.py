@@ -409,26 +409,28 @@ def test_name_expressions_instantiate_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["rocm -arch=gfx1100", "rocm -format=hip", "cuda -arch=compute_80"]
-)
-@pytest.mark.parametrize(
-    ("declaration", "expected"),
+    ("target", "declaration"),
     [
-        ("typedef signed long long int64_t;\ntypedef unsigned long long uint64_t;", "int64* rw"),
-        ("using int64_t = long long int;", "int64* rw"),
-        ("typedef char int8_t;\ntypedef long long int64_t;", "int64* rw"),
-        ("#include <stdint.h>", "int64* rw"),
+        *(
+            ("rocm -arch=gfx1100", each)
+            for each in (
+                "typedef signed long long int64_t;\ntypedef unsigned long long uint64_t;",
+                "using int64_t = long long int;",
+                "typedef char int8_t;\ntypedef long long int64_t;",
+                "#include <stdint.h>",
+            )
+        ),
+        ("rocm -format=hip", "using int64_t = long long int;"),
+        ("cuda -arch=compute_80", "using int64_t = long long int;"),
     ],
 )
-def test_a_program_may_define_the_types_of_stdint(
-    target: str, declaration: str, expected: str
-) -> None:
+def test_a_program_may_define_the_types_of_stdint(target: str, declaration: str) -> None:
     """As for NVRTC and hiprtc, which have none. The program also needs a header that few kernels
     use.
     """
     text = f'{declaration}\nextern "C" __global__ void k(int64_t *x, int n) {{ x[0] = __dp4a(n, n, n); }}\n'
     module = devmod.compile(text, target, language="HIP" if target.endswith("hip") else "CUDA C++")
-    assert f"k(x: {expected}, n: int32)" in str(module.functions["k"])
+    assert "k(x: int64* rw, n: int32)" in str(module.functions["k"])
 
 
 def test_a_warning_about_a_template_is_one_and_the_headers_have_none() -> None:

@@ -323,10 +323,12 @@ def test_two_payloads_of_one_name(folder: Path, tmp_path: Path) -> None:
 def test_an_archive_is_bounded(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert packing.MAX_BYTES == 268435456
+    monkeypatch.setattr(packing, "MAX_BYTES", 1 << 16)
     path = tmp_path / "k.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("large.cubin", bytes(packing.MAX_BYTES + 1))
-    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 268435456 bytes$"):
+    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 65536 bytes$"):
         pack(path, tmp_path)
     data = bytearray(path.read_bytes())
     data[data.index(b"PK\1\2") + 42] = 9  # the place of the file
@@ -342,7 +344,7 @@ def test_an_archive_is_bounded(
     path.write_bytes(data)
     with pytest.raises(
         devmod.FormatError,
-        match=r"k\.whl' unpacks to 268435457 bytes; the limit for its size is 268435456$",
+        match=r"k\.whl' unpacks to 65537 bytes; the limit for its size is 65536$",
     ):
         packing.payload_files([path])
     monkeypatch.setattr(packing, "MAX_ENTRIES", 0)

@@ -594,23 +594,23 @@ def test_a_load_past_the_caches_is_volatile() -> None:
 
 
 def test_a_mask_has_the_bits_of_a_wave() -> None:
-    calls = [
-        f"x[1] = __{name}_sync(MASK, x[0]);"
-        for name in ("all", "ballot", "match_any", "reduce_add")
-    ]
-    for call in calls:
-        with pytest.raises(
-            devmod.CompileError, match="the mask of a wave of 64 lanes has 64 bits, such as ~0ull"
-        ):
-            devmod.compile(
-                f"__global__ void k(int *x) {{ {call} }}",
-                "rocm -arch=gfx90a",
-                language="HIP",
-                defines={"MASK": "0xffffffff"},
-            )
-    source = f"__global__ void k(int *x) {{ {' '.join(calls)} }}"
-    devmod.compile(source, "rocm -arch=gfx90a", language="HIP", defines={"MASK": "~0ull"})
-    devmod.compile(source, GFX1100, language="HIP", defines={"MASK": "0xffffffff"})
+    names = ("all", "ballot", "match_any", "reduce_add")
+
+    def source(*types: str) -> str:
+        pairs = zip(names, types, strict=True)
+        calls = [f"x[1] = __{name}_sync(({type_})-1, x[0]);" for name, type_ in pairs]
+        return f"__global__ void k(int *x) {{ {' '.join(calls)} }}"
+
+    # clang reports each type once.
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(
+            source("unsigned", "int", "short", "char"), "rocm -arch=gfx90a", language="HIP"
+        )
+    text = "error: .*the mask of a wave of 64 lanes has 64 bits, such as ~0ull"
+    assert len(re.findall(text, caught.value.log)) == len(names), caught.value.log
+    masks = ["unsigned long long"] * 4
+    devmod.compile(source(*masks), "rocm -arch=gfx90a", language="HIP")
+    devmod.compile(source(*["unsigned"] * 4), GFX1100, language="HIP")
 
 
 @needs_emulator

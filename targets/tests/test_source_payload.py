@@ -640,9 +640,10 @@ def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(
     manifest.write_text(
         f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{name}"]\n'
     )
-    assert [
-        each.status for _ in range(2) for each in devmod.build(manifest).results
-    ] == ["compiled", "cached"]
+    assert [each.status for _ in range(2) for each in devmod.build(manifest).results] == [
+        "compiled",
+        "cached",
+    ]
 
 
 @pytest.mark.parametrize(
