@@ -269,8 +269,8 @@ def test_an_import_of_wgsl_may_be_of_two_files(tmp_path: Path, end: str) -> None
 )
 @pytest.mark.parametrize("end", ["", pytest.param(" */", marks=pytest.mark.volume)])
 def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
-    """No half megabyte of a repeated piece makes the reader search the rest of the text for each piece,
-    which would take hours.
+    """No half megabyte of a repeated piece makes the reader search the rest of the text for each
+    piece, which would take hours.
     """
     write(tmp_path, k_cl="// include\n" + piece * (500_000 // len(piece)) + end)
     assert "k.cl" in names(closure(tmp_path), tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from each_case import refusal
-from family import FOLDER, compiled
+from family import compiled
 
 import devmod
 from devmod_targets.build import read_manifest

@@ -302,7 +302,8 @@ def _build_code_object(
             if _UNDEFINED.search(error.log):
                 undefined = error
             new = []
-            if language == "hip":
+            # No declaration mends assembly that is wrong.
+            if language == "hip" and (undefined is error or not compiled[0]):
                 needed = _missing_declarations(error, options, has_host)
                 new = [flag for flag in needed if flag not in added]
             if not new:
