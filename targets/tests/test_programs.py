@@ -13,6 +13,7 @@ import devmod
 from devmod import FormatError, FunctionInfo, Interface, Member, Param
 from devmod.backend import expression_text, payload_of
 from devmod_readers.programs import (
+    MAX_STEPS,
     OPERATORS,
     Array,
     Program,
@@ -22,6 +23,7 @@ from devmod_readers.programs import (
     Step,
     read_program,
 )
+from devmod_readers.programs._model import MAX_TEMPORARIES
 
 pytestmark = pytest.mark.row("R45")
 
@@ -1090,20 +1092,23 @@ def test_an_error_in_a_program_names_the_step_that_calls_it() -> None:
     )
 
 
-def test_a_program_has_bounds() -> None:
+def test_a_program_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was inlined is read again, since a file with more could not be used."""
     deep = "+".join(["n"] * 17)
     assert refused(kernels=inner(), steps=[f"norm(x=x, y=y, k={deep})"]) == (
         "the program 'p': the shape of 'norm_1_t' has an expression that is nested more than 16 deep"
     )
+    assert (MAX_TEMPORARIES, MAX_STEPS) == (4096, 65536)
+    monkeypatch.setattr("devmod_readers.programs._wire.MAX_TEMPORARIES", 32)
     assert (
-        refused(kernels=inner(), steps=["norm(x=x, y=y)"] * 4097)
-        == "the program 'p': it has 4097 temporaries, and the maximum is 4096"
+        refused(kernels=inner(), steps=["norm(x=x, y=y)"] * 33)
+        == "the program 'p': it has 33 temporaries, and the maximum is 32"
     )
+    monkeypatch.setattr("devmod_targets.programs.MAX_STEPS", 999)
     assert refused(
         kernels=inner(temporaries=[], steps=["fill(y=y, value=a, threads=n)"] * 100),
-        steps=["norm(x=x, y=y)"] * 656,
-    ) == ("the program 'p': it has more than 65536 steps")
+        steps=["norm(x=x, y=y)"] * 10,
+    ) == ("the program 'p': it has more than 999 steps")
 
 
 # -- files
