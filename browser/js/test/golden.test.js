@@ -238,7 +238,8 @@ test("tests/golden/README.md: constants", () => {
 
 test("every prefix of a good file is refused, and every flipped byte of its head", async () => {
   const whole = bytes("v1/tree.devmod");
-  for (let size = 0; size < whole.length; size++)
+  // One check refuses those that end behind the head.
+  for (let size = 0; size < whole.length; size += size < 48 + 65 + 727 ? 1 : 29)
     await assert.rejects(useAll(whole.subarray(0, size)), FormatError);
   for (let at = 0; at < 48 + 65 + 727; at++) {
     const flipped = Uint8Array.from(whole);
