@@ -255,7 +255,7 @@ def test_safetensors_is_advised_where_it_is_missing(
         1,
         "",
         "devmod: error: a.safetensors cannot be read: the package safetensors is not installed. To add it: "
-        'pip install "devmod-models[safetensors]"\n',
+        'pip install "devmod-targets[safetensors]"\n',
     )
 
 

@@ -154,7 +154,7 @@ def test_structures_and_strings_are_no_constants(tmp_path: Path) -> None:
 )
 def test_damaged_files(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
-    assert error_of(tmp_path, name).startswith(f"{name} ")
+    assert error_of(tmp_path, name).startswith(name)
 
 
 def test_every_truncation_of_a_file_is_an_error(tmp_path: Path) -> None:
@@ -169,91 +169,31 @@ def test_every_truncation_of_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "data", "text"),
+    "header",
     [
-        ([1], b"", "m.safetensors is not a safetensors file: its header is not a map of tensors"),
-        (
-            {"a": 1},
-            b"",
-            "'a' of m.safetensors has elements of the type None; expected one of F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, "
-            "I32, I16, I8, U64, U32, U16, U8, BOOL",
-        ),
-        (
-            {"a": entry("F32", [-1], 0, 4)},
-            b"abcd",
-            "'a' of m.safetensors has an invalid shape: expected up to 64 integers of 0 or more, got [-1]",
-        ),
-        (
-            {"a": entry("F32", [1], 0, 8)},
-            b"abcd",
-            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0, 8]",
-        ),
-        (
-            {"a": entry("F32", [1], 4, 0)},
-            b"abcd",
-            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [4, 0]",
-        ),
-        (
-            {"a": entry("F32", [1], 0)},
-            b"abcd",
-            "'a' of m.safetensors has invalid offsets: expected two within 4 bytes, got [0]",
-        ),
-        (
-            {"a": entry("F32", [2**62, 2], 0, 4)},
-            b"abcd",
-            "'a' of m.safetensors has 4 bytes; expected 36893488147419103232 for float32 of the shape [4611686018427387904, 2]",
-        ),
+        b"{]",
+        [1],
+        {"a": 1},
+        {"a": entry("F32", [-1], 0, 4)},
+        {"a": entry("F32", [1], 0, 8)},
+        {"a": entry("F32", [1], 4, 0)},
+        {"a": entry("F32", [1], 0)},
+        {"a": entry("F32", [2**62, 2], 0, 4)},
+        {"a": entry("F" * 300, [], 0, 4)},
+        {name: entry("U8", [4], 0, 4) for name in "ab"},  # would multiply the file
     ],
 )
-def test_a_header_that_contradicts_the_data(
-    tmp_path: Path, header: Any, data: bytes, text: str
-) -> None:
-    write_safetensors(tmp_path / "m.safetensors", header, data)
-    assert error_of(tmp_path, "m.safetensors") == text
+def test_a_header_of_safetensors_that_contradicts_the_data(tmp_path: Path, header: Any) -> None:
+    write_safetensors(tmp_path / "m.safetensors", header, b"abcd")
+    message = error_of(tmp_path, "m.safetensors")
+    assert message.startswith("m.safetensors: this is no file of safetensors: ")
+    assert len(message) < 300
 
 
 def test_the_length_of_a_header_is_checked_before_it_is_read(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "m.safetensors", {}, length=2**63)
-    assert error_of(tmp_path, "m.safetensors") == (
-        "m.safetensors is not a safetensors file: its header of 9223372036854775808 bytes exceeds the file of 10 bytes"
-    )
-    write_safetensors(tmp_path / "m.safetensors", b"{]")
-    assert error_of(tmp_path, "m.safetensors").startswith(
-        "m.safetensors is not a safetensors file: its header is not JSON: "
-    )
-
-
-def test_tensors_do_not_share_bytes(tmp_path: Path) -> None:
-    """A header of 1 MB could name 1 GB of data ten thousand times."""
-    write_safetensors(
-        tmp_path / "m.safetensors", {name: entry("U8", [6], 0, 6) for name in "ab"}, bytes(10)
-    )
-    assert (
-        error_of(tmp_path, "m.safetensors")
-        == "m.safetensors is not a safetensors file: the bytes of its tensors overlap"
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (entry("F" * 300, [], 0, 4), "has elements of the type 'FFF"),
-        (
-            entry("F32", [-1] * 300, 0, 4),
-            "has an invalid shape: expected up to 64 integers of 0 or more, got [-1, ",
-        ),
-        (
-            entry("F32", [], *range(300)),
-            "has invalid offsets: expected two within 4 bytes, got [0, ",
-        ),
-    ],
-)
-def test_a_message_has_the_start_of_a_long_value(tmp_path: Path, value: Any, text: str) -> None:
-    write_safetensors(tmp_path / "m.safetensors", {"a": value}, bytes(4))
     message = error_of(tmp_path, "m.safetensors")
-    assert text in message
-    assert "…" in message
-    assert len(message) < 700
+    assert message.startswith("m.safetensors: this is no file of safetensors: ")
 
 
 @pytest.mark.once

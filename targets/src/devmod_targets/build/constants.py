@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from devmod import Module, load_from_bytes
-from devmod.backend import array_bytes, dtype_name_of, open_regular, parse_dtype
-from devmod.errors import FormatError, did_you_mean, list_names, not_installed
+from devmod.backend import HostArray, array_bytes, dtype_name_of, open_regular, parse_dtype
+from devmod.errors import (
+    FormatError,
+    ToolchainNotFoundError,
+    did_you_mean,
+    list_names,
+    not_installed,
+)
 from devmod_targets._paths import below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from devmod.backend import Binary
     from devmod_targets.build.manifest import Constants, ConstantsFile
 
     #: The arrays of a file by name, and the function that reads one.
-    _Arrays = tuple[dict[str, Any], Callable[[str], "_Tensor"]]
+    _Arrays = tuple[dict[str, Any], Callable[[str], HostArray]]
 
 #: The element types of safetensors.
-SAFETENSORS_TYPES = {
+_SAFETENSORS_TYPES = {
     "F64": "float64",
     "F32": "float32",
     "F16": "float16",
@@ -39,16 +43,8 @@ SAFETENSORS_TYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-#: The largest header. The format's own limit.
-_MAX_HEADER = 100_000_000
-#: The limit on a value of a file in a message.
+#: The limit on an error of safetensors, which may have a text of the file.
 _MAX_TEXT = 200
-
-
-class _Tensor(NamedTuple):
-    dtype: str
-    shape: tuple[int, ...]
-    data: Binary
 
 
 def load_constants(folder: str, constants: Constants) -> Module:
@@ -99,7 +95,7 @@ def load_constants(folder: str, constants: Constants) -> Module:
     return load_from_bytes("const_loader", msgpack.packb(entries) + msgpack.packb(symbols))
 
 
-def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
+def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, HostArray]]:
     stem, suffix = os.path.splitext(os.path.basename(path))
     if suffix.lower() == ".npy":
         yield file.name or stem, _numpy_file(path, file.path)
@@ -109,7 +105,8 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
         if suffix.lower() == ".npz":
             names, read = _npz(path, file.path, stack)
         else:
-            names, read = _safetensors(path, file.path, stack)
+            names = read_safetensors(path, file.path)
+            read = names.__getitem__
         for name in file.names:
             if name not in names:
                 raise FormatError(
@@ -119,7 +116,7 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
             yield name, read(name)
 
 
-def _numpy_file(path: str, shown: str) -> _Tensor:
+def _numpy_file(path: str, shown: str) -> HostArray:
     np = _numpy(shown)
     with open_regular(path) as file, _readable(shown):
         array = np.lib.format.read_array(file, allow_pickle=False)
@@ -134,7 +131,7 @@ def _npz(path: str, shown: str, stack: ExitStack) -> _Arrays:
         raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
     stack.enter_context(archive)  # a second `load` would read the directory of the archive again
 
-    def read(name: str) -> _Tensor:
+    def read(name: str) -> HostArray:
         subject = f"{name!r} of {shown}"
         with _readable(subject):
             array = archive[name]
@@ -168,7 +165,7 @@ def _readable(subject: str) -> Iterator[None]:
         raise FormatError(f"{subject} cannot be read: {error}") from None
 
 
-def _tensor(np: Any, array: Any, shown: str) -> _Tensor:
+def _tensor(np: Any, array: Any, shown: str) -> HostArray:
     if array.dtype.hasobject or array.dtype.fields is not None:
         raise FormatError(
             f"{shown} has elements of the type {array.dtype}; a constant has numbers or booleans"
@@ -179,7 +176,7 @@ def _tensor(np: Any, array: Any, shown: str) -> _Tensor:
         .astype(array.dtype.newbyteorder("<"), copy=False)
     )
     try:
-        return _Tensor(dtype_name_of(array.dtype), array.shape, array.tobytes())
+        return HostArray(array.tobytes(), array.shape, dtype_name_of(array.dtype))
     except (TypeError, ValueError) as error:
         raise FormatError(f"{shown} has elements of the type {array.dtype}: {error}") from None
 
@@ -194,91 +191,43 @@ def _numpy(shown: str) -> Any:
     return np
 
 
-# A safetensors file: the header's length (u64, little-endian), the header in JSON, the data.
-#
-#   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]},
-#            and "__metadata__" with strings
-def _safetensors(path: str, shown: str, stack: ExitStack) -> _Arrays:
-    file = stack.enter_context(open_regular(path))
-    size = os.fstat(file.fileno()).st_size
-    length = int.from_bytes(file.read(8), "little")
-    if size < 8 or length > min(_MAX_HEADER, size - 8):
-        raise FormatError(
-            f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes"
-        )
-    try:
-        header = json.loads(file.read(length))
-    except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"{shown} is not a safetensors file: its header is not JSON: {error}"
-        ) from None
-    if not isinstance(header, dict):
-        raise FormatError(f"{shown} is not a safetensors file: its header is not a map of tensors")
-    header.pop("__metadata__", None)
-    start = 8 + length
-    total = 0
+def read_safetensors(path: str, shown: str) -> dict[str, HostArray]:
+    """Return the arrays of a file .safetensors by name. They are in the mapped file, and are read
+    when they are used.
 
-    def read(name: str) -> _Tensor:
-        nonlocal total
-        dtype, shape, begin, end = _safetensors_entry(
-            header[name], f"{name!r} of {shown}", size - start
-        )
-        total += end - begin
-        if total > size - start:  # which would multiply the file
-            raise FormatError(
-                f"{shown} is not a safetensors file: the bytes of its tensors overlap"
-            )
-        file.seek(start + begin)
-        data = file.read(end - begin)
-        if len(data) != end - begin:
-            raise FormatError(f"{name!r} of {shown} cannot be read: the file became shorter")
-        return _Tensor(dtype, shape, data)
-
-    return header, read
-
-
-def _safetensors_entry(
-    entry: Any, subject: str, size: int
-) -> tuple[str, tuple[int, ...], int, int]:
-    """Return the type, the shape and the place of a tensor, checked against the size of the
-    data.
+    Raises
+    ------
+    FormatError
+        The file is damaged, or has an element type that constants do not have.
+    ToolchainNotFoundError
+        The package that reads the file is not installed.
+    OSError
+        The file cannot be read.
     """
-    fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
-    code: Any = fields.get("dtype")
-    shape: Any = fields.get("shape")
-    offsets: Any = fields.get("data_offsets")
-    dtype = None
-    if isinstance(code, str):
-        dtype = SAFETENSORS_TYPES.get(code)
-    if dtype is None:
-        raise FormatError(
-            f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(SAFETENSORS_TYPES)}"
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        missing = not_installed(
+            "the package safetensors", "devmod-targets[safetensors]", "safetensors"
         )
-    if not _are_counts(shape) or len(shape) > 64:
-        raise FormatError(
-            f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {_short(shape)}"
-        )
-    if not _are_counts(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-        raise FormatError(
-            f"{subject} has invalid offsets: expected two within {size} bytes, got {_short(offsets)}"
-        )
-    begin, end = offsets
-    expected = array_bytes(parse_dtype(dtype), tuple(shape))
-    if end - begin != expected:
-        raise FormatError(
-            f"{subject} has {end - begin} bytes; expected {expected} for {dtype} of the shape {shape}"
-        )
-    return dtype, tuple(shape), begin, end
+        raise ToolchainNotFoundError(f"{shown} cannot be read: {missing}") from error
+    import mmap
 
-
-def _are_counts(value: Any) -> bool:
-    if not isinstance(value, list):
-        return False
-    return all(type(each) is int and 0 <= each < 2**63 for each in value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    if len(text) <= _MAX_TEXT:
-        return text
-    return f"{text[:_MAX_TEXT]}…"
+    result: dict[str, HostArray] = {}
+    with open_regular(path) as file:
+        try:
+            with safe_open(path, "numpy") as tensors:
+                found = [(name, tensors.get_slice(name)) for name in tensors.offset_keys()]
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            # The library has checked that the tensors fill the file, in this order, to its end.
+            for name, tensor in reversed(found):
+                dtype = _SAFETENSORS_TYPES[tensor.get_dtype()]
+                at = len(data) - array_bytes(parse_dtype(dtype), tensor.get_shape())
+                result[name] = HostArray(data[at:], tensor.get_shape(), dtype)
+                data = data[:at]
+        except SafetensorError as error:
+            problem = str(error)[:_MAX_TEXT]
+            raise FormatError(f"{shown}: this is no file of safetensors: {problem}") from None
+        except KeyError as error:
+            raise FormatError(f"{shown}: no constant has the element type {error}") from None
+    return result
