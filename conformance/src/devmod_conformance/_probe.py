@@ -134,7 +134,7 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Run each step that must work without the driver. Send the events and the error of each."""
 
     kind = request["kind"]
-    outcomes: dict[str, dict[str, Any]] = {}
+    outcomes: list[tuple[str, dict[str, Any]]] = []
     watch.on = True
 
     def step(name: str, action: Callable[[], Any]) -> Any:
@@ -145,17 +145,14 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
             result = action()
         except BaseException as error:  # noqa: BLE001 - the row reports it
             raised = describe_error(error)
-        outcome = outcomes.setdefault(name, {"events": [], "raised": raised})  # of all samples
-        outcome["events"] += watch.take()
-        outcome["raised"] = outcome["raised"] or raised
+        outcomes.append((name, {"events": watch.take(), "raised": raised}))
         return result
 
-    packages = set()
-    for group in GROUPS:
-        for claim in plugins.claims(group, kind):
-            packages.add(claim.value.partition(":")[0].partition(".")[0])
-    loaded_packages = packages.intersection(sys.modules) - {"devmod"}
-    outcomes["packages"] = {"loaded": sorted(loaded_packages)}
+    claims = [claim for group in GROUPS for claim in plugins.claims(group, kind)]
+    packages = {claim.value.partition(":")[0].partition(".")[0] for claim in claims}
+    outcomes.append(
+        ("packages", {"loaded": sorted(packages.intersection(sys.modules) - {"devmod"})})
+    )
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))

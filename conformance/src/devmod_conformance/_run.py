@@ -13,7 +13,6 @@ from devmod.errors import FormatError, NotRegisteredError, PluginError, describe
 from devmod.plugins import lookup
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_conformance._case import Conformance
-from devmod_conformance._process import forget_steps
 from devmod_conformance._row import FAILED, Result, Row
 from devmod_conformance._rows import ROWS
 
@@ -99,7 +98,6 @@ def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
     """
     selected = select_rows(only)
     case = kind if isinstance(kind, Conformance) else find(kind)
-    forget_steps()  # the files of the backend may have changed since
     return [row.run(case) for row in selected]
 
 

@@ -6,17 +6,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 
-@contextmanager
-def device_turn(kind: str, index: int = 0) -> Iterator[None]:
+def device_turn(kind: str, index: int = 0) -> AbstractContextManager[object]:
     """Lock a device while the body runs. Other processes of this user that lock it wait.
 
     Compile and load outside of the body, so that other processes wait only for work on the device.
@@ -28,26 +22,23 @@ def device_turn(kind: str, index: int = 0) -> Iterator[None]:
     kind, index
         As for `devmod.device`.
     """
-    try:
-        lock = _lock(tempfile.gettempdir(), f"{kind}-{index}.lock")
-    except ModuleNotFoundError:
-        yield
-        return
-    with lock:
-        yield
+    return _lock(f"{kind}-{index}.lock")
 
 
 @cache  # it takes longer than the lock
-def _lock(temporary: str, name: str) -> FileLock:
+def _lock(name: str) -> AbstractContextManager[object]:
     """Return the lock of a device, in a folder that only this user can write. In a shared folder,
     another user could create the lock's file first.
     """
-    from filelock import FileLock
-
-    user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    folder = os.path.join(temporary, f"devmod-turns-{user}")
+    try:
+        from filelock import FileLock
+    except ModuleNotFoundError:
+        return nullcontext()
+    has_ids = hasattr(os, "getuid")
+    user = str(os.getuid()) if has_ids else os.environ.get("USERNAME", "user")
+    folder = os.path.join(tempfile.gettempdir(), f"devmod-turns-{user}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
+    if has_ids and os.stat(folder).st_uid != os.getuid():
         raise PermissionError(
             f"{folder} belongs to another user, so devices cannot be locked in it. Set TMPDIR to a folder of your own"
         )

@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def device_turn() -> Callable[..., AbstractContextManager[None]]:
+def device_turn() -> Callable[..., AbstractContextManager[object]]:
     """``with device_turn(kind, index=0):`` locks a device for other workers.
 
     Compile outside of it.

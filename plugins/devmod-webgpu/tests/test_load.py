@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backend_checks import run_python
@@ -27,31 +28,21 @@ print(x.numpy(), "pycparser" in sys.modules, cffi.FFI is FFI)
 """
 
 
-def imported(cache: Path, argument: str = "") -> str:
-    program = f"import sys; sys.argv.append({argument!r}){IMPORT}"
-    return run_python(program, **ALONE, DEVMOD_CACHE_DIR=str(cache))
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What the first process prints, and its cache."""
-    cache = tmp_path_factory.mktemp("cache")
-    return imported(cache), cache
+def imported(argument: str = "") -> str:
+    return run_python(f"import sys; sys.argv.append({argument!r}){IMPORT}", **ALONE)
 
 
-@pytest.mark.usefixtures("device")
-def test_only_the_first_process_parses_the_header_of_wgpu(first: tuple[str, Path]) -> None:
-    assert first[0] == "[0] True True\n"
-    assert imported(first[1]) == "[0] False True\n"
+def test_only_the_first_process_parses_the_header_of_wgpu() -> None:
+    assert imported() == "[0] True True\n"
+    assert imported() == "[0] False True\n"
+    # A version of wgpu that uses cffi otherwise has cffi's own FFI.
+    assert imported("version") == "[0] True True\n"
 
 
-@pytest.mark.usefixtures("device")
-def test_a_version_of_wgpu_that_uses_cffi_otherwise_has_cffis_own_ffi(
-    first: tuple[str, Path],
-) -> None:
-    assert imported(first[1], "version") == "[0] True True\n"
-
-
-@pytest.mark.usefixtures("device")
-def test_another_thread_may_import_a_package_with_cffi_at_the_same_time(tmp_path: Path) -> None:
-    assert imported(tmp_path, "thread") == "True True\n[0] True True\n"
+def test_another_thread_may_import_a_package_with_cffi_at_the_same_time() -> None:
+    assert imported("thread") == "True True\n[0] True True\n"

@@ -35,22 +35,14 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) ->
     monkeypatch.setattr(_trial, "_tried", set())
 
 
-#: A trial whose stack is small, so that a short chain overflows it.
-SMALL = "from devmod_webgpu import _trial_process as it\nit._STACK = 1 << 20\nmain = it.main\n"
-
-
 @pytest.fixture
-def small_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
-    from devmod.worker import Worker
+def small_stack(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the processes of trials a stack of 1 MiB."""
+    from devmod import worker
     from devmod_webgpu import _trial
 
-    def start(self: Any) -> None:
-        self.is_ready = False
-        Worker.__init__(self, "small_trial", {}, captures=True)
-
-    (tmp_path / "small_trial.py").write_text(SMALL)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(_trial._Process, "__init__", start)
+    start = "import devmod_webgpu._trial_process as it;it._STACK=1<<20;from {}"
+    monkeypatch.setattr(worker, "_START", worker._START.replace("from {}", start))
     _trial._idle.end()
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import devmod
 from devmod import errors, plugins
@@ -112,7 +113,7 @@ def lazy_imports(case: Conformance) -> None:
     samples: list[Sample] = []
     with contextlib.suppress(Skip, AssertionError):  # the look-ups need none
         samples = usable_samples(case)
-    steps = steps_of(case, samples)
+    steps = dict(steps_of(case, samples))
     require_equal(
         steps["packages"]["loaded"],
         [],
@@ -158,8 +159,8 @@ def quiet_exit(case: Conformance) -> None:
 def protocol(case: Conformance) -> None:
     """The distribution declares the protocol version of the installed core."""
     claim = plugins.registered("devmod.create").get(case.kind)
-    require(claim is not None, f"devmod.create.{case.kind} is not registered")
-    assert claim is not None
+    if claim is None:
+        raise AssertionError(f"devmod.create.{case.kind} is not registered")
     if not claim.distribution:
         raise Skip("an entry that is registered in a process has no metadata")
     declared = [
@@ -278,9 +279,8 @@ def properties(case: Conformance) -> None:
                 runs = True
     if not runs:
         with contextlib.suppress(Skip):
-            devices = list_devices(case)
             raise AssertionError(
-                f"no sample finds a device, but devmod.device returns {devices[0]}: {missing}"
+                f"no sample finds a device, but devmod.device returns {list_devices(case)[0]}: {missing}"
             )
 
 
@@ -292,8 +292,8 @@ def fallback_choice(case: Conformance) -> None:
     target_spec(case)
     sample = usable_samples(case)[0]
     variable = "DEVMOD_COMPILE_FORCE_FALLBACK"
-    before = os.environ.pop(variable, None)
-    try:
+    with patch.dict(os.environ):
+        os.environ.pop(variable, None)
         module = devmod.create_with_fallback(
             case.kind, sample.code, sample.fmt, sample.fmap, sample.source
         )
@@ -309,10 +309,6 @@ def fallback_choice(case: Conformance) -> None:
             isinstance(forced, FallbackModule),
             f"create_with_fallback returns a {type(forced).__name__}, although the fallback is forced",
         )
-    finally:
-        os.environ.pop(variable, None)
-        if before is not None:
-            os.environ[variable] = before
 
 
 @row("R40-wraps")
@@ -474,8 +470,7 @@ def without_driver(case: Conformance) -> None:
     """
     samples = usable_samples(case)
     for hide in (True, False):
-        steps = probe(case, "steps", samples, hide=True).value if hide else steps_of(case, samples)
-        for name, step in steps.items():
+        for name, step in steps_of(case, samples, hide):
             if name != "packages":
                 require(
                     not step["raised"],
@@ -596,6 +591,6 @@ def inspection(case: Conformance) -> None:
 @row("R39")
 def no_network_or_programs(case: Conformance) -> None:
     """Importing, creating and loading access no network and start no program."""
-    for name, step in steps_of(case, usable_samples(case)).items():
+    for name, step in steps_of(case, usable_samples(case)):
         events = [event for event in step.get("events", ()) if event.startswith(_OUTSIDE)]
         require(not events, f"{name} {summarize(events)}")
