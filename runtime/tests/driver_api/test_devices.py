@@ -83,12 +83,10 @@ if "retain_primary_context" in vendor.first_use:
 VERSIONS = {
     "cuda": [
         ("12000", "90", "sm_90:ptx8.0 CUDA 12.0"),
-        ("12060", "90", "sm_90:ptx8.5 CUDA 12.6"),
         ("13000", "90", "sm_90:ptx9.0 CUDA 13.0"),
     ],
     "rocm": [  # the structure of the properties differs between HIP 5 and 6
         ("50221153", "gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack- HIP 5.2"),
-        ("60342134", "gfx1030", "gfx1030 HIP 6.3"),
         ("70200000", "gfx942:sramecc+:xnack+", "gfx942:sramecc+:xnack+ HIP 7.2"),
     ],
 }
@@ -106,7 +104,7 @@ print(device.arch, device.driver_version)
 
 
 @pytest.mark.row("R40")
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, 1])
 def test_the_architecture_and_copies_with_each_version(
     number: int,
     vendor: Vendor,
