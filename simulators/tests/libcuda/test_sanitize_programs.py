@@ -157,10 +157,10 @@ def test_an_unknown_check(tmp_path: Path) -> None:
 
 PYTHON = f"""
 import numpy as np, devmod, devmod_simulators
-SOURCE = {KERNEL!r}
+MODULE = devmod.compile({KERNEL!r}, "cuda -arch=compute_90")
 def work(n):
     x, y = np.ones(101, np.float32), np.ones(100, np.float32)
-    devmod.compile(SOURCE, "cuda -arch=compute_90")["twice"](x, y, n, grid=1, block=128)
+    MODULE["twice"](x, y, n, grid=1, block=128)
     return y
 """
 
@@ -253,7 +253,7 @@ def test_after():
 @pytest.mark.parametrize("option", ["-q", "-n2", "-odevmod_sanitize=speed"])
 def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
     (tmp_path / "test_kernels.py").write_text(TESTS)
-    without = ("-p", "no:cacheprovider", "-p", "no:randomly")
+    without = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:hypothesispytest")
     done = start(tmp_path, "-m", "pytest", option, *without, "--devmod-sanitize")
     found = (
         "ERROR: --devmod-sanitize: 'speed' is no check"
