@@ -15,6 +15,7 @@ import pytest
 from interruptible import interruptible_python
 from simulate_command import python, simulate
 
+import devmod
 from devmod_simulators import UnavailableError, libcuda
 
 PROGRAMS = Path(__file__).parent / "simulated"
@@ -251,25 +252,20 @@ def test_programs_with_large_wheels(package: str, program: str, arch: str) -> No
 
 @pytest.mark.row("R34", "R50")
 def test_a_run_gives_the_bytes_of_dynamic_shared_memory(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text(
+    module = devmod.compile(
         'extern "C" __global__ void k(int *x) {\n'
         "  extern __shared__ int t[]; unsigned bytes;\n"
         '  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));\n'
         "  if (bytes) t[0] = bytes;\n"
         "  *x = bytes ? t[0] : 7;\n"
-        "}"
+        "}",
+        "cuda -arch=compute_80",
     )
-    file = str(tmp_path / "k.devmod")
-    devmod = (sys.executable, "-m", "devmod")
-    subprocess.run(
-        [*devmod, "compile", tmp_path / "k.cu", "-t", "cuda -arch=compute_80", "-o", file],
-        check=True,
-        capture_output=True,
-    )
+    file = tmp_path / "k.devmod"
+    file.write_bytes(devmod.dumps(module))
     words = (
-        *devmod,
-        "run",
-        file,
+        *(sys.executable, "-m", "devmod", "run"),
+        str(file),
         "k",
         "x=zeros[1]",
         "--print",

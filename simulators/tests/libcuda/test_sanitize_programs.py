@@ -285,7 +285,8 @@ def test_pytest_below_the_command(options: list[str], result: str, tmp_path: Pat
     A process with a report ends with 1.
     """
     (tmp_path / "test_kernels.py").write_text(TESTS)
-    pytest_words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    pytest_words = [sys.executable, "-m", "pytest", "-q", *without, *options]
     done = start(tmp_path, "-m", "devmod", "simulate", "--sanitize", "--", *pytest_words)
     assert done.returncode == 1
     assert result in done.stdout
