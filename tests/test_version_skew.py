@@ -118,8 +118,8 @@ def use(box: Any, kind: str, distribution: str) -> dict[str, Any]:
 
 
 def problems(box: Any, distribution: str) -> set[str]:
-    """What `devmod plugins` says is wrong with a distribution's entries."""
-    rows = json.loads(box.run("-m", "devmod", "plugins", "--json"))
+    """What `devmod plugins` says is wrong with a distribution's entries, by their metadata."""
+    rows = json.loads(box.run("-m", "devmod", "plugins", "--json", "--no-import"))
     return {row["problem"] for row in rows if row["distribution"] == distribution}
 
 
