@@ -104,6 +104,9 @@ found = {
     "built again": run("build"),
     "inspect": run("inspect", "kernels.devmod"),
     "run": run("run", "kernels.devmod", "twice", *launch, "--print", "y"),
+}
+sys.frozen = True  # launch in this process
+found |= {
     "verify": run("verify", "kernels.devmod", "twice", *launch),
     "bench": run("bench", "kernels.devmod", "twice", *launch, "--repeat", "1"),
     "dimensions": dimensions(),
@@ -112,7 +115,7 @@ found = {
     "options": say(lambda: devmod.compile("kernel void f() {}", f"{kind} -x=1")),
     "syntax": say(lambda: devmod.compile("kernel void f( {}", kind)),
     "missing": say(lambda: module.get_function("thrice")),
-    "kit": run("conformance", kind, "--row", "R18", "--row", "R33-devices", "--row", "R38-compiled"),
+    "kit": run("conformance", kind, "--row", "R18", "--row", "R33-devices"),
 }
 print(json.dumps(found))
 """

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from backend_checks import first_device
 from checker import checker, policy
@@ -15,6 +16,7 @@ from command_line import call
 
 import devmod
 from devmod.worker import End
+from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.launches import Conversation
 
 __all__ = ["checker", "policy"]
@@ -151,13 +153,6 @@ INNOCENT = {
         BLOCK.format(64),
         " ",
     ),
-    "exchanged": Pair(
-        "axes exchanged everywhere",
-        "__global float *y, __global const float *x, uint width, uint height",
-        "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
-        "uint b = get_global_id(0), a = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
-        SQUARE,
-    ),
     "atomics": Pair(
         "a sum of integers in another order",
         "__global int *y, __global const int *x, uint n",
@@ -281,28 +276,34 @@ def test_an_array_that_another_candidate_writes_is_compared() -> None:
         assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
 
 
+UNTYPED = (
+    f"typedef %s E; __kernel {BLOCK.format(64)} void f(__global const %s *bytes, __global uint *y, int n)\
+ {{ int i = get_global_id(0); if (i < n) y[i] = ((__global const E *)bytes)[i]%s + %s; }}"
+)
+
+
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("element", "member"), [("uint", ""), ("struct { float v; uint x; }", ".x")]
 )
-def test_an_array_without_a_type_has_that_of_another_candidate(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, element: str, member: str
-) -> None:
-    source = (
-        f"typedef {element} E; __kernel {BLOCK.format(64)} void f(__global const %s *bytes, __global uint *y, int n)\
- {{ int i = get_global_id(0); if (i < n) y[i] = ((__global const E *)bytes)[i]{member} + %s; }}"
-    )
-    _, outcomes = compare(source % ("void", 1), source % ("E", 1), source % ("void", 2))
+def test_an_array_without_a_type_has_that_of_another_candidate(element: str, member: str) -> None:
+    bodies = (("void", 1), ("E", 1), ("void", 2))
+    _, outcomes = compare(*[UNTYPED % (element, type_, member, plus) for type_, plus in bodies])
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"]
-    _, outcomes = compare(
-        *[source % (each, 1) for each in ("void", "E")],
-        arguments={"bytes": "random[1000]", "n": 900},
-    )
+    assert "with opencl/cl on opencl:0 for n=16; they differ by 1" in outcomes[2][1]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_given_array_without_a_type_has_that_of_another_candidate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    void, typed, floats = [UNTYPED % ("uint", type_, "", 1) for type_ in ("void", "E", "float")]
+    _, outcomes = compare(void, typed, arguments={"bytes": "random[1000]", "n": 900})
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees"]
     # Two types are none, and one candidate is compared with nothing.
-    _, outcomes = compare(*[source % (each, 1) for each in ("void", "E", "float")])
+    _, outcomes = compare(void, typed, floats)
     assert outcomes[0] == ("not compared", "bytes: its type is unknown")
-    devmod.save(devmod.compile(source % ("void", 1), "opencl"), tmp_path / "k.devmod")
+    devmod.save(devmod.compile(void, "opencl"), tmp_path / "k.devmod")
     for strict in (False, True):
         words = [
             "verify",
@@ -337,6 +338,11 @@ def test_the_tolerance_follows_the_type(type_: str, sound: str, passes: str, fai
         *(source.format(type_, each) for each in (sound, passes, fails))
     )
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"], verification
+
+
+def test_one_integer_differs_by_more_than_its_type_has() -> None:
+    one = [np.array(number, "int64") for number in (-(2**63), 0)]
+    assert worst_difference("y", *one, None, None)[::4] == (2.0**63, True)
 
 
 @pytest.mark.usefixtures("in_process")
@@ -384,20 +390,14 @@ def broken_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devmod.Dev
 
 def test_verify_leaves_out_a_device_that_runs_no_kernel(broken_device: devmod.Device) -> None:
     source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
-    verification, outcomes = compare(source, source)
+    wrong = source.replace("{ y", "{ *(__global volatile int *)(ulong)(n & 0) = 1; y")
+    verification, outcomes = compare(source, source, wrong)
     assert (verification.ok, [outcome for outcome, _ in outcomes]) == (
-        True,
-        ["reference", "left out", "agrees", "left out"],
+        False,  # a candidate fails on a device in order
+        ["reference", "left out", "agrees", "left out", "failed", "left out"],
     )
     assert outcomes[1][1].startswith(f"opencl:{broken_device.index} runs no small kernel either: ")
     assert str(verification).splitlines()[-1] == "2 candidates compared on 1 device"
-    wrong, outcomes = compare(
-        source, source.replace("{ y", "{ *(__global volatile int *)(ulong)(n & 0) = 1; y")
-    )  # on a device in order
-    assert (wrong.ok, [outcome for outcome, _ in outcomes]) == (
-        False,
-        ["ran", "left out", "failed", "left out"],
-    )
 
 
 def test_doctor_runs_a_kernel_on_each_device(

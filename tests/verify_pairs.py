@@ -85,10 +85,7 @@ WRONG = {
     ),
     "a negative scalar": Pair(FLOATS + ", int a", "y[i] = x[i] * a;", "y[i] = x[i] * abs(a);"),
     "relu": Pair(FLOATS, "y[i] = fmax(x[i], 0.0f);", IDENTITY),
-    "leaky relu": Pair(FLOATS, "y[i] = x[i] < 0 ? 0.01f * x[i] : x[i];", IDENTITY),
     "abs": Pair(FLOATS, "y[i] = fabs(x[i]);", IDENTITY),
-    "clamp": Pair(FLOATS, "y[i] = clamp(x[i], 0.0f, 6.0f);", IDENTITY),
-    "sign": Pair(FLOATS, "y[i] = x[i] > 0 ? 1 : x[i] < 0 ? -1 : 0;", "y[i] = x[i] > 0 ? 1 : 0;"),
     "floor": Pair(FLOATS, "y[i] = floor(x[i] * 8);", "y[i] = trunc(x[i] * 8);"),
     "softmax": of_rows(f"{MAX} {EXPS} {SHARE}", f"float m = 0; {EXPS} {SHARE}"),
     "an integer maximum": Pair(INTS, "y[i] = max(x[i], -5);", "y[i] = max(x[i], 0);"),
@@ -96,7 +93,6 @@ WRONG = {
     "an unsigned compare": Pair(
         INTS, "y[i] = x[i] < 3 ? x[i] : 3;", "y[i] = (uint)x[i] < 3u ? x[i] : 3;"
     ),
-    "a modulo": Pair(INTS, "y[i] = (x[i] % 7 + 7) % 7;", "y[i] = x[i] % 7;"),
     "four blocks": Pair(FLOATS, IDENTITY, "if (w < 4) y[i] = x[i];"),
     "float16 at 70000": Pair(FLOATS, "y[i] = x[i] * 300;", "y[i] = fmin(x[i] * 300, 65504.0f);"),
     "hypot": Pair(FLOATS, "y[i] = hypot(x[i], 1.0f);", "y[i] = sqrt(x[i] * x[i] + 1);"),
@@ -176,10 +172,6 @@ INNOCENT = {
     "sin by cos": Pair(FLOATS, "y[i] = sin(x[i]);", "y[i] = cos(x[i] - 1.57079633f);"),
     "log1p": Pair(FLOATS, "y[i] = log1p(x[i]);", "y[i] = log(1 + x[i]);"),
     "rsqrt": Pair(FLOATS, "y[i] = rsqrt(fabs(x[i]) + 1);", "y[i] = 1 / sqrt(fabs(x[i]) + 1);"),
-    "a length": Pair(
-        FLOATS, "y[i] = hypot(x[i], y[i]);", "y[i] = sqrt(x[i] * x[i] + y[i] * y[i]);"
-    ),
-    "a square by pow": Pair(FLOATS, "y[i] = pown(x[i], 2);", "y[i] = x[i] * x[i];"),
     "a signed product that wraps": Pair(INTS, "y[i] = x[i] * 3;", "y[i] = (x[i] << 1) + x[i];"),
     "an average without overflow": Pair(
         INTS, "y[i] = hadd(x[i], y[i]);", "y[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1);"

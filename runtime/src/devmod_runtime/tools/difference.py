@@ -74,11 +74,6 @@ def _rtol_of(dtype: NumPyType) -> float:
     return _RTOL.get(size, _RTOL[8])
 
 
-def is_same(array: NumPyArray, other: NumPyArray) -> bool:
-    """Return whether two arrays have one type and the same bytes."""
-    return array.dtype == other.dtype and array.tobytes() == other.tobytes()
-
-
 def worst_difference(
     name: str,
     array: NumPyArray,
@@ -133,27 +128,28 @@ def worst_difference(
             )
         return max(differences, key=lambda each: (each.is_error, each.error))
 
-    if is_same(array, expected):  # as most are
-        error = np.zeros(array.shape)
-        return worst_element(array, expected, error, error, is_error=False)
     if array.dtype.kind in "biu" and expected.dtype.kind in "biu":
         rtol = 0.0
     elif rtol is None:
         rtol = default_rtol(array, expected)
     if atol is None:
         atol = rtol
-    error, allowed = errors_and_allowed(array, expected, rtol, atol)
-    change = _change(expected, moved, is_finite=is_finite)
-    # A new array also for one number, which NumPy makes a scalar.
-    error = np.where(change < np.inf, error, 0)
     with np.errstate(invalid="ignore"):
+        # Most elements are equal, and those of other types may be so after rounding alone.
+        places = np.flatnonzero((array != expected) | (array.dtype != expected.dtype))
+        left, right, *others = [each.reshape(-1)[places] for each in (array, expected, *moved)]
+        error, allowed = errors_and_allowed(left, right, rtol, atol)
+        change = _change(right, others, is_finite=is_finite)
+        error[change == np.inf] = 0
         excess = error - allowed - 16 * change
-    excess = np.where(np.isnan(excess), np.inf, excess)
-    is_error = bool((excess > 0).any())
-    worst = error
-    if is_error:
-        worst = excess
-    return worst_element(array, expected, error, worst, is_error=is_error)
+    if not error.any():
+        return worst_element(array, expected, 0, 0, is_error=False)
+    excess[np.isnan(excess)] = np.inf
+    worst = np.argmax(excess)
+    is_error = bool(excess[worst] > 0)
+    if not is_error:
+        worst = np.argmax(error)
+    return worst_element(array, expected, places[worst], error[worst], is_error=is_error)
 
 
 def _change(expected: NumPyArray, moved: Sequence[NumPyArray], *, is_finite: bool) -> NumPyArray:
@@ -162,7 +158,7 @@ def _change(expected: NumPyArray, moved: Sequence[NumPyArray], *, is_finite: boo
     """
     change = np.zeros(expected.shape)
     for each in moved:
-        other, _ = errors_and_allowed(each.reshape(expected.shape), expected, 0, 0)
+        other, _ = errors_and_allowed(each, expected, 0, 0)
         change = np.maximum(change, np.where(np.isnan(other), np.inf, other))
     if is_finite and expected.dtype.kind not in "biu":
         change = np.where(np.isfinite(expected), change, np.inf)
@@ -188,8 +184,8 @@ def errors_and_allowed(
     with np.errstate(all="ignore"):
         left = array.astype(wide)
         right = expected.astype(wide)
-        error = np.asarray(np.where(left == right, 0, np.abs(left - right)), float)
-        allowed = np.array(atol + rtol * np.abs(right), float)
+        error = np.asarray(np.where(left == right, 0, abs(left - right)), float)
+        allowed = np.array(atol + rtol * abs(right), float)
         if not exact:
             error[np.isnan(left) & np.isnan(right)] = 0
         allowed[~np.isfinite(allowed)] = atol
@@ -197,13 +193,12 @@ def errors_and_allowed(
 
 
 def worst_element(
-    array: NumPyArray, expected: NumPyArray, error: NumPyArray, rank: NumPyArray, *, is_error: bool
+    array: NumPyArray, expected: NumPyArray, index: int, error: float, *, is_error: bool
 ) -> Difference:
-    """Return the difference of the element with the largest rank."""
-    index = np.unravel_index(int(np.argmax(rank)), array.shape)
-    place = tuple(int(each) for each in index)
-    value, other = (_number(each[place]) for each in (array, expected))
-    return Difference(float(error[place]), place, value, other, is_error, array.shape)
+    """Return the difference of the element with an index in the flat array."""
+    place = tuple(map(int, np.unravel_index(index, array.shape)))
+    value = _number(array[place])
+    return Difference(float(error), place, value, _number(expected[place]), is_error, array.shape)
 
 
 def _number(value: Any) -> Any:

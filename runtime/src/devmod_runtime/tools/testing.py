@@ -203,12 +203,12 @@ def _compare(
     if rtol is None:
         rtol = 16 * _precision(result.dtype)
     errors, allowed = errors_and_allowed(result, expected, rtol, atol)
-    errors = np.where(np.isnan(errors), np.inf, errors)
+    errors[np.isnan(errors)] = np.inf
     wrong = errors > allowed
     if not wrong.any():
         return
-    rank = np.where(wrong, errors, -1)
-    worst = worst_element(result, expected, errors, rank, is_error=True)
+    index = int(np.argmax(np.where(wrong, errors, -1)))
+    worst = worst_element(result, expected, index, errors.flat[index], is_error=True)
     if worst.place:
         name += worst.subscript
     raise AssertionError(
