@@ -28,6 +28,11 @@ def modules() -> dict[str, Path]:
     return results
 
 
+def is_type_checking(node: ast.AST) -> bool:
+    """Return whether a node is a condition that is true for type checkers alone."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
 @cache
 def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Return the imports of a file, and whether each is for type checkers alone."""
@@ -37,17 +42,10 @@ def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
         node, types = pending.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             results.append((node, types))
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += [
-                *((each, True) for each in node.body),
-                *((each, types) for each in node.orelse),
-            ]
-        else:  # an expression has no statements
-            pending += (
-                (each, types)
-                for each in ast.iter_child_nodes(node)
-                if not isinstance(each, ast.expr)
-            )
+            continue
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            is_typing = name == "body" and is_type_checking(node)
+            pending += [(each, types or is_typing) for each in getattr(node, name, ())]
     return results
 
 

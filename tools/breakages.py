@@ -121,7 +121,7 @@ def place_of(breakage: Breakage, root: Path) -> Path | str:
     if named.is_file():
         sources = {named: named.read_text()}
     for path, text in sources.items():
-        if breakage.within in path.as_posix():
+        if breakage.find in text and breakage.within in path.as_posix():
             places += [path] * text.count(breakage.find)
     if not places:
         return "text not found"

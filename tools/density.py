@@ -16,11 +16,15 @@ import gc
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _UNCOUNTED = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+#: Fields without a node that counts.
+_PLAIN = ("ctx", "op", "ops", "id", "attr", "kind", "type_comment")
 #: Most nodes, which have no dense form.
 _FORMLESS = (ast.Name, ast.Constant, ast.Attribute, ast.arg, ast.keyword, ast.Expr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -52,7 +56,11 @@ def measure(text: str) -> Counter[str]:
         "nodes", "conditional", "comprehension", "parallel", "nothing", "functions", and "over10",
         "over15", "over25": the functions with more decisions than that.
     """
-    tree = _parse(text)
+    with _parsed(text) as tree:
+        return _measure(tree)
+
+
+def _measure(tree: ast.Module) -> Counter[str]:
     counts = Counter(nodes=_weight(tree))
     for node in _walk(tree):
         if isinstance(node, _FORMLESS):
@@ -71,17 +79,17 @@ def measure(text: str) -> Counter[str]:
 
 def nodes(text: str) -> int:
     """Return the weight of a source."""
-    return _weight(_parse(text))
+    with _parsed(text) as tree:
+        return _weight(tree)
 
 
-def _parse(text: str) -> ast.Module:
-    """Return the tree of a source. It grows without garbage collections, which took most of the
-    time.
-    """
+@contextmanager
+def _parsed(text: str) -> Iterator[ast.Module]:
+    """Give the tree of a source, without garbage collections, which took most of the time."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
-        return ast.parse(text)
+        yield ast.parse(text)
     finally:
         if is_enabled:
             gc.enable()
@@ -91,24 +99,34 @@ def _walk(*roots: object, without: tuple[type, ...] = ()) -> Iterator[ast.AST]:
     """Yield the nodes that count, but those of types in `without` and what is in them. ast.walk
     takes longer.
     """
-    skipped = (*_UNCOUNTED, *without)
-    stack = list(roots)
+    stack: list[Any] = list(roots)
     while stack:
         node = stack.pop()
-        if isinstance(node, skipped):
+        fields = _fields(node.__class__)
+        if fields is None or isinstance(node, without):
             continue
-        if isinstance(node, ast.AST):
-            yield node
-            stack += _children(node)
+        yield node
+        stack += _children(node, fields)
 
 
-def _children(node: ast.AST) -> list[object]:
-    """Return the values in the fields of a node, which are nodes, names or None."""
+@cache
+def _fields(kind: type) -> tuple[str, ...] | None:
+    """Return the fields of a type of nodes in which nodes may be; None for what does not count."""
+    if not issubclass(kind, ast.AST) or issubclass(kind, _UNCOUNTED):
+        return None
+    if kind is ast.Constant:
+        return ()
+    return tuple(each for each in kind._fields if each not in _PLAIN)
+
+
+def _children(node: object, fields: tuple[str, ...]) -> list[object]:
+    """Return the values in fields of a node, which are nodes, names or None."""
     found: list[object] = []
-    for value in vars(node).values():
-        if isinstance(value, list):
+    for each in fields:
+        value = getattr(node, each)
+        if type(value) is list:
             found += value
-        elif isinstance(value, ast.AST):
+        else:
             found.append(value)
     return found
 
@@ -184,7 +202,7 @@ def _items(call: ast.Call, tables: dict[str, str]) -> int:
 def _decisions(function: ast.AST) -> int:
     """Return the number of decisions in a function, without those of functions inside it."""
     count = 0
-    for node in _walk(*_children(function), without=(*_FUNCTIONS, ast.ClassDef)):
+    for node in _walk(*_children(function, function._fields), without=(*_FUNCTIONS, ast.ClassDef)):
         if isinstance(node, _DECISIONS):
             count += 1
         elif isinstance(node, ast.BoolOp):
