@@ -130,14 +130,13 @@ def verified(module: Any, name: str = "normalize", **arguments: Any) -> list[tup
 @pytest.mark.parametrize(
     ("wrong", "step"),
     [
-        ({"sums": SUMS.replace("c = 0", "c = 1")}, "step 1 (square_sums): sums"),
         (
             {"sums": SUMS.replace("row >= rows", "row >= min(rows, 64)")},
             "step 1 (square_sums): sums",
         ),
         ({"scale": SCALE.replace("i % columns", "i / columns % columns")}, "step 2 (scale): y"),
     ],
-    ids=["the first number", "rows beyond a block", "another weight"],
+    ids=["rows beyond a block", "another weight"],
 )
 def test_verify_finds_a_wrong_kernel_in_a_program(wrong: dict[str, str], step: str) -> None:
     first, second = verified(normalize(kernels(**wrong)))
@@ -317,21 +316,22 @@ def vectors(*shaders: devmod.Module, first: str, last: str, shape: str) -> Any:
 
 
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("shape", ["float32[n, 4]", "float32[4 * n]"])
 @pytest.mark.parametrize(
-    ("first", "last", "found"),
+    ("shape", "first", "last", "found"),
     [
-        ("x[i], 2 * x[i], 0, 5", "((global float4 *)y)[i] = (float4)(t[i] + 1, 6)", ""),
-        ("x[i], 2 * x[i], 0, 5", "vstore3(t[i] + 1, 0, (global float *)(y + i))", ""),
+        ("n, 4", "x[i], 2 * x[i], 0, 5", "((global float4 *)y)[i] = (float4)(t[i] + 1, 6)", ""),
+        ("4 * n", "x[i], 2 * x[i], 0, 5", "vstore3(t[i] + 1, 0, (global float *)(y + i))", ""),
         (
+            "4 * n",
             "x[i], 2 * x[i], 1, 5",
             "y[i] = t[i] + 1",
-            r"step 1 \(spread\): t\[(\d+, )?\d+\] is 0.0, and 1.0 with ",
+            r"step 1 \(spread\): t\[\d+\] is 0.0, and 1.0 with ",
         ),
         (
+            "n, 4",
             "x[i], 2 * x[i], 0, 5",
             "y[i] = t[i] + 2",
-            r"step 2 \(next\): y\[(\d+, )?\d+\] is .*, and .* with ",
+            r"step 2 \(next\): y\[\d+, \d+\] is .*, and .* with ",
         ),
     ],
     ids=["another number", "no number", "a number of the first step", "a number of the last step"],
@@ -340,7 +340,8 @@ def test_verify_compares_nothing_behind_three_numbers_of_a_step(
     shape: str, first: str, last: str, found: str
 ) -> None:
     shaders = compiled(SPREAD, "spread"), compiled(NEXT, "next")
-    reference, other = verified(vectors(*shaders, first=first, last=last, shape=shape), "p")
+    module = vectors(*shaders, first=first, last=last, shape=f"float32[{shape}]")
+    reference, other = verified(module, "p")
     assert reference == ("opencl", "reference", "")
     if found:
         assert other[:2] == ("vulkan", "differs")
@@ -395,7 +396,8 @@ def test_verify_finds_texels_that_nothing_wrote() -> None:
 
 @pytest.mark.usefixtures("in_process")
 def test_verify_calls_a_program_of_many_steps_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = ["first(x=x, t=t, n=n, threads=n)", *["second(t=t, y=y, n=n, threads=n)"] * 1099]
+    monkeypatch.setattr("devmod_runtime.tools.trials._MOST_STEPS", 16)
+    steps = ["first(x=x, t=t, n=n, threads=n)", *["second(t=t, y=y, n=n, threads=n)"] * 19]
     module, device = simple(steps=steps), first_device("opencl")
     launches: list[object] = []
     kernel: Any = type(module["first"].open(device))  # type: ignore[attr-defined]
@@ -406,8 +408,9 @@ def test_verify_calls_a_program_of_many_steps_few_times(monkeypatch: pytest.Monk
         return lambda values: (launches.append(values), queue(values))[1]
 
     monkeypatch.setattr(kernel, "caller", counted)
-    assert verified(module, "twice") == [("opencl", "ran", "nothing to compare with")]
-    assert 1100 <= len(launches) <= 12 * 1100
+    ran = [("opencl", "ran", "nothing to compare with")]
+    assert verified(module, "twice", x="random[8]") == ran
+    assert len(launches) == 6 * len(steps)
     # What is wrong is found in the whole, and named by a call of each step.
     ((_, outcome, text),) = verified(
         simple(second="y[i] = t[i]; if (n == i + 1) y[n] = 0;", steps=steps), "twice", n=8

@@ -635,21 +635,21 @@ def _results(
     written: Sequence[str],
     host: Arguments,
     expected: Iterable[Any] | None,
-    most_steps: int = _MOST_STEPS,
+    most_steps: int = 0,
 ) -> tuple[list[Result], dict[str, NumPyArray]]:
     """Launch. Return the name of each array that the launch, or a step of a program, has written,
     and whether it is an image of floats.
 
     `expected` are the results of the reference, which the steps of a program get; None for a call
-    whose steps are not observed. Of more steps than `most_steps` the zones are compared after the
-    last one.
+    whose steps are not observed. Of more steps than `most_steps` (0: `_MOST_STEPS`) the zones are
+    compared after the last one.
     """
     program = program_of(function)
     steps = _Steps(expected or ())
     methods: Methods = {}
     if program is not None and expected is not None:
         methods = {(GuardedCall, "check"): steps.observe}
-    if program is not None and len(program.steps) > most_steps:
+    if program is not None and len(program.steps) > (most_steps or _MOST_STEPS):
         methods = {
             (GuardedCall, "keep"): lambda _: lambda call: None,
             (GuardedCall, "check"): lambda _: lambda call: steps.defer(call),
