@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
+from functools import cache
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -38,15 +39,37 @@ print(x[0], sys.argv, __name__)
 """
 
 
-def profile(folder: Path, end: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    (folder / "script.py").write_text(SCRIPT + end)
+@cache
+def adding() -> Any:
+    """Return the kernel, whose module the tests share."""
+    return devmod.compile(SOURCE, "opencl")["add"]
+
+
+def profile(
+    folder: Path, end: str, *arguments: object, start: str = SCRIPT
+) -> subprocess.CompletedProcess[str]:
+    (folder / "script.py").write_text(start + end)
     command = [sys.executable, "-m", "devmod", "profile", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_command_runs_a_script_and_prints_the_table(tmp_path: Path) -> None:
-    done = profile(tmp_path, "", "-o", "trace.json", "script.py", 3, "--verbose")
-    assert (done.returncode, done.stdout) == (0, "3.0 ['script.py', '3', '--verbose'] __main__\n")
+#: Another folder does not take the trace, and libraries print what is not freed at the end of
+#: Python.
+END = """
+import os
+os.chdir("other")
+class Cycle:
+    def __init__(self): self.own = self
+    def __del__(self, stop=print): stop("freed")
+kept = Cycle()
+"""
+
+
+def test_the_command_runs_a_script_and_its_end_and_prints_the_table(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    done = profile(tmp_path, END, "-o", "trace.json", "script.py", 3, "--verbose")
+    printed = "3.0 ['script.py', '3', '--verbose'] __main__\nfreed\n"
+    assert (done.returncode, done.stdout) == (0, printed)
     rows = [line.split() for line in done.stderr.splitlines()]
     assert [row[:3] for row in rows if row[0] == "add"] == [["add", "opencl:0", "3"]]
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -63,12 +86,6 @@ def test_a_trace_is_not_written_to_standard_output(tmp_path: Path) -> None:
         "Give the name of a file\n"
     )
     assert os.listdir(tmp_path) == ["script.py"]
-
-
-def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    profile(tmp_path, "import os; os.chdir('other')", "-o", "trace.json", "script.py", 3)
-    assert (tmp_path / "trace.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -89,31 +106,24 @@ def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, s
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "text"),
+    ("script", "status", "text"),
     [
-        ("sys.exit(7)", 7, ""),
-        pytest.param("sys.exit('no data')", 1, "no data\n", marks=pytest.mark.volume),
+        ("exit(7)", 7, ""),
         ("raise KeyboardInterrupt", 130, "\ninterrupted\n"),
         (
             "raise ValueError('no')",
             1,
-            'Traceback (most recent call last):\n  File "script.py", line 10, in <module>\n',
+            'Traceback (most recent call last):\n  File "script.py", line 1, in <module>\n',
         ),
     ],
 )
 def test_the_exit_status_is_that_of_the_script(
-    tmp_path: Path, end: str, status: int, text: str
+    tmp_path: Path, script: str, status: int, text: str
 ) -> None:
-    done = profile(tmp_path, end, "script.py", 1)
+    done = profile(tmp_path, script, "script.py", 1, start="")
     assert done.returncode == status
     assert done.stderr.startswith(text)
-    assert "add" in done.stderr
-
-
-def test_the_objects_of_the_script_end_with_it(tmp_path: Path) -> None:
-    """Libraries print what is not freed at the end of Python."""
-    end = "class Cycle:\n    def __init__(self): self.own = self\n    def __del__(self, stop=print): stop('freed')\nkept = Cycle()\n"
-    assert profile(tmp_path, end, "script.py", 1).stdout.endswith("__main__\nfreed\n")
+    assert "  device  count" in done.stderr
 
 
 def test_tracers_get_each_launch_by_a_hook() -> None:
@@ -124,7 +134,7 @@ def test_tracers_get_each_launch_by_a_hook() -> None:
         def devmod_launch(self, record: Any) -> None:
             self.records.append(record)
 
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     x = np.zeros(64, "float32")
     devmod.register("devmod.hooks", "devmod_launch.opencl", Tracer())
     try:
@@ -148,34 +158,32 @@ def devmod_launch(record):
 """
 
 
-@pytest.mark.parametrize("made", ["calls", "prepared"])
-def test_a_hook_that_fails_is_one_warning_and_the_launches_go_on(tmp_path: Path, made: str) -> None:
+def test_a_hook_that_fails_is_one_warning_and_the_launches_go_on(tmp_path: Path) -> None:
     install(
         tmp_path,
         "acme-tracer",
         groups={"devmod.hooks": {"devmod_launch": "acme_tracer"}},
         modules={"acme_tracer": FAILING_HOOK},
     )
-    launch = {"calls": "add(x, 1.0, threads=64)", "prepared": "launch()"}[made]
     program = f"""
 import warnings
 import devmod
 add = devmod.compile({SOURCE!r}, "opencl")["add"]
 x = devmod.device("opencl").zeros(64, "float32")
-launch = add.bind(x, 1.0, threads=64)
-with warnings.catch_warnings(record=True) as found, devmod.profile() as p:
-    warnings.simplefilter("always")
-    for _ in range(3):
-        {launch}
-print(x.numpy()[0], [each.action for each in p.records].count("launch"))
-print(*(f"{{each.category.__name__}}: {{each.message}}" for each in found), sep="\\n")
+for launch in (lambda: add(x, 1.0, threads=64), add.bind(x, 1.0, threads=64)):
+    with warnings.catch_warnings(record=True) as found, devmod.profile() as p:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            launch()
+    print(x.numpy()[0], [each.action for each in p.records].count("launch"))
+    print(*(f"{{each.category.__name__}}: {{each.message}}" for each in found), sep="\\n")
 """
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    assert run_python(program, PYTHONPATH=path).splitlines() == [
-        "3.0 3",
+    text = (
         "RuntimeWarning: the hook devmod_launch of acme-tracer 1.0 failed: ValueError: no tracer for add. The launch is not affected; the "
-        "profile hides further errors of the hook",
-    ]
+        "profile hides further errors of the hook"
+    )
+    assert run_python(program, PYTHONPATH=path).splitlines() == ["3.0 3", text, "6.0 3", text]
 
 
 def test_a_hook_that_fails_stops_no_other(tmp_path: Path) -> None:
@@ -235,7 +243,7 @@ def test_a_launch_by_a_tracer_is_passed_to_no_tracer() -> None:
 
 
 def test_a_profile_of_several_threads_has_all_launches() -> None:
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     device = devmod.device("opencl")
     arrays = [device.zeros(64, "float32") for _ in range(4)]
 
@@ -299,7 +307,7 @@ def all_methods() -> Iterator[None]:
 @pytest.mark.usefixtures("methods")
 @pytest.mark.parametrize("first", [0, 1])
 def test_profiles_that_overlap_may_end_in_any_order(first: int) -> None:
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     x = devmod.device("opencl").zeros(64, "float32")
     launch = add.bind(x, 1.0, threads=64)
     call = launch.__call__
@@ -454,7 +462,7 @@ def test_a_profile_does_not_record_what_it_does_itself(monkeypatch: pytest.Monke
 
 
 def test_profiles_begin_and_end_while_other_threads_call() -> None:
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     device = devmod.device("opencl")
     done = threading.Event()
     counts = []
@@ -673,7 +681,7 @@ def test_a_profile_is_used_once() -> None:
 def test_launches_of_threads_in_one_stream_are_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     device = devmod.device("opencl")
     launches = [add.bind(device.zeros(64, "float32"), 1.0, threads=64) for _ in range(4)]
     for each in launches:
@@ -701,7 +709,7 @@ def test_launches_of_threads_in_one_stream_are_counted_once(
 
 
 def test_each_stream_has_its_track(tmp_path: Path) -> None:
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     device = devmod.device("opencl")
     x, streams = device.zeros(64, "float32"), [device.default_stream, device.stream()]
     with devmod.profile() as p:
@@ -719,7 +727,7 @@ def test_each_stream_has_its_track(tmp_path: Path) -> None:
 
 def test_a_queue_without_time_stamps_leaves_those_of_others() -> None:
     cl = pytest.importorskip("pyopencl")
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     device: Any = devmod.device("opencl")
     x, queue = device.zeros(64, "float32"), cl.CommandQueue(device.context, device.handle)
     with devmod.profile() as p:
@@ -780,7 +788,7 @@ def test_each_device_has_its_clock(tmp_path: Path) -> None:
     devices = devmod.devices("opencl")
     if len(devices) < 2:
         pytest.skip("one OpenCL device")
-    add = devmod.compile(SOURCE, "opencl")["add"]
+    add = adding()
     pairs = [(add.on(each), each.zeros(64, "float32")) for each in devices]
     with devmod.profile() as p:
         for _ in range(5):
