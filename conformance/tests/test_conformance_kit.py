@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 
+import forked
 import pytest
 from devmod_toy import _device, _entries
 from devmod_toy._conformance import ToyConformance
@@ -123,14 +124,7 @@ def options(rows: Iterable[str]) -> list[str]:
 
 def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
     """Return what a program prints in a process with the toy installed."""
-    done = subprocess.run(
-        [sys.executable, *flags, "-c", program],
-        env=environment(folder, cache),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = forked.python(*flags, "-c", program, env=environment(folder, cache))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -767,7 +761,8 @@ print([name for name in sys.modules if name.startswith(("devmod_conformance", "p
 import devmod_conformance
 print([name for name in sys.modules if name.partition(".")[0] in ("pytest", "numpy", "filelock", "msgpack")])
 """
-    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == "[]\n[]\n"
+    env = environment(put(tmp_path / "site"), tmp_path / "cache")
+    assert subprocess.check_output([sys.executable, "-c", program], env=env) == b"[]\n[]\n"
 
 
 # -- in pytest

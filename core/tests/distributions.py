@@ -4,21 +4,18 @@ registry and discovery.
 
 from __future__ import annotations
 
-import atexit
-import functools
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parents[1] / "src"
+from forked import SOURCE, dependencies, python
+
 #: Code that sets the clock of a process one hour ahead, so its folders are old. Change times of
 #: files cannot be set.
 AN_HOUR_LATER = """
@@ -137,37 +134,13 @@ def environment(
         for name, value in os.environ.items()
         if not name.startswith(("DEVMOD_", "PYTHON"))
     }
-    result["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(_dependencies())])
+    result["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(dependencies())])
     # __pycache__ of an imported module would change the folder.
     return (
         result
         | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
         | dict(extra or {})
     )
-
-
-@functools.cache
-def _dependencies() -> Path:
-    """Return a folder with core's dependencies and devmod-runtime, without metadata: a process
-    discovers no distribution of this environment.
-    """
-    result = tempfile.TemporaryDirectory()
-    atexit.register(result.cleanup)
-    folder = Path(result.name)
-    for name in (
-        "importlib_metadata",
-        "zipp",
-        "lazy_importer",
-        "msgpack",
-        "pluggy",
-        "devmod_runtime",
-    ):
-        found = importlib.util.find_spec(name)
-        if found is not None and found.origin is not None:
-            source = Path(found.origin)
-            source = source.parent if source.name == "__init__.py" else source
-            (folder / source.name).symlink_to(source)
-    return folder
 
 
 def run(
@@ -177,14 +150,9 @@ def run(
     extra: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> tuple[str, str]:
-    """Return the output and the standard error of a new process."""
-    done = subprocess.run(
-        [*PYTHON, textwrap.dedent(program)],
-        env=environment(path, cache, extra),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=cwd,
+    """Return the output and the standard error of a process that has looked up nothing."""
+    done = python(
+        "-S", "-c", textwrap.dedent(program), env=environment(path, cache, extra), cwd=cwd
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr

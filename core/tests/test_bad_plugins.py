@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import SOURCE, environment, install, run, uninstall
+from distributions import environment, install, run, uninstall
+from forked import SOURCE, python
 
 import devmod
 
@@ -291,14 +291,7 @@ def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProc
     env["DEVMOD_PLUGINS_ALLOW"] = ",".join(
         {"devmod-runtime"} | {info.name.partition("-")[0] for info in site.glob("*-info")}
     )
-    return subprocess.run(
-        [sys.executable, "-m", "devmod", *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-    )
+    return python("-m", "devmod", *arguments, env=env, cwd=tmp_path)
 
 
 # -- other versions of core
@@ -530,12 +523,6 @@ def test_devmod_plugins_prints_the_whole_failure_of_each_plugin(site: Path, tmp_
         tmp_path / "cache",
         {"PYTHONPATH": f"{site}:{SOURCE}", "DEVMOD_PLUGINS_ALLOW": "acme-good"},
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "devmod", "plugins", "--json"],
-        env=env,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = python("-m", "devmod", "plugins", "--json", env=env, cwd=tmp_path)
     states = {row["distribution"]: row["state"] for row in json.loads(done.stdout)}
     assert states["acme-mute"] == "excluded by DEVMOD_PLUGINS_ALLOW"

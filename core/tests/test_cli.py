@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 from command_line import call as run
 from distributions import install
+from forked import python
 from interruptible import interruptible_python
 
 import devmod
@@ -54,10 +55,7 @@ def bundle(tmp_path: Path) -> Path:
 def shell(
     *arguments: object, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "devmod", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | (env or {}), cwd=cwd
-    )
+    return python("-m", "devmod", *map(str, arguments), env=os.environ | (env or {}), cwd=cwd)
 
 
 # -- the command itself

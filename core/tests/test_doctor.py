@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from candidates import Register, Runtime
-from distributions import environment, install
+from distributions import PYTHON, environment, install
 from each_case import refusal
+from forked import python
 
 import devmod
 
@@ -51,16 +52,14 @@ def doctor(
             *(each.name.partition("-1.0")[0].replace("_", "-") for each in site.glob("*-1.0.*")),
         ]
     )
-    command = [sys.executable, "-m", "devmod", "doctor", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    done = python("-m", "devmod", "doctor", *map(str, arguments), env=env)
     assert done.stderr == ""
     return done.returncode, done.stdout
 
 
 def output_of(program: str, env: Mapping[str, str]) -> str:
     """Return what a program prints that sees the packages of an environment alone."""
-    command = [sys.executable, "-S", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    done = python("-S", "-c", program, env=env)
     assert done.stderr == ""
     return done.stdout
 
@@ -218,7 +217,8 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
 def test_a_cache_folder_without_space_is_a_problem(tmp_path: Path) -> None:
     program = "import devmod, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint(devmod.doctor().checks[1].text)"
-    assert output_of(program, environment([], tmp_path)).startswith(
+    output = subprocess.check_output([*PYTHON, program], env=environment([], tmp_path), text=True)
+    assert output.startswith(
         f"{str(tmp_path)!r} is not used, so every process reads and compiles again: [Errno 27] File too large. To"
     )
 

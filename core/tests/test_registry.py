@@ -15,7 +15,6 @@ import importlib_metadata
 import pytest
 from distributions import (
     GOOD,
-    PYTHON,
     SOURCE,
     Session,
     environment,
@@ -26,6 +25,7 @@ from distributions import (
     wheel,
 )
 from each_case import raised, refusal
+from forked import python
 
 import devmod
 from devmod import targets
@@ -220,14 +220,7 @@ def misses(tmp_path: Path, keys: Iterable[tuple[str, str]], *path: Path) -> dict
     these folders.
     """
     cache = tmp_path / "cache"
-    done = subprocess.run(
-        [*PYTHON, MISSES],
-        env=environment(path, cache),
-        input=json.dumps(list(keys)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-S", "-c", MISSES, env=environment(path, cache), input=json.dumps(list(keys)))
     errors = json.loads(done.stdout)
     assert isinstance(errors, dict)
     return errors

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from distributions import install
+from forked import python
 from toy_faults import FAULTS
 from toy_faults._fault import Fault
 
@@ -87,15 +87,8 @@ def conformance(
     folder: Path, cache: Path, *arguments: str, kind: str = "toy"
 ) -> subprocess.CompletedProcess[str]:
     """Run ``devmod conformance``."""
-    command = [sys.executable, "-m", "devmod", "conformance", kind, *arguments]
-    return subprocess.run(
-        command,
-        env=environment(folder, cache),
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
+    words = ("-m", "devmod", "conformance", kind, *arguments)
+    return python(*words, env=environment(folder, cache), timeout=1200)
 
 
 def results(
