@@ -46,7 +46,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 USED = """
-import os, signal, threading, warnings
+import os, signal, threading, time, warnings
 warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
 import numpy as np, devmod
 from bump import module_of
@@ -61,9 +61,10 @@ event = stream.record()
 host = np.zeros(64, "uint32")
 image, sampler = device.image((4, 4), "r32float"), device.sampler()
 busy, done = function.bind(device.zeros(64, "uint32"), grid=1, block=64), threading.Event()
+may_go = threading.Event()
 
 def keep_going():
-    while not done.is_set():
+    while may_go.wait() and not done.is_set():
         busy()
         device.synchronize()
 
@@ -88,6 +89,8 @@ def allowed():
     assert repr(device) and devmod.device(KIND) is device
 
 for deletes in (True, False):
+    may_go.set()
+    time.sleep(0.05)
     child = os.fork()
     if not child:
         signal.alarm(300)
@@ -101,8 +104,10 @@ for deletes in (True, False):
             del function, launch, busy, array, stream, event, image, sampler, each
             device._once._values.clear()  # the driver's device
         sys.exit(3)  # with all that runs at the end
+    may_go.clear()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 done.set()
+may_go.set()
 for each in threads:
     each.join()
 launch()

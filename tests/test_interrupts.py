@@ -21,7 +21,7 @@ from interruptible import interruptible_python
 
 import devmod
 
-INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "400"))
+INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "200"))
 SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
 #: Seconds after which a process hangs.
 HANGS = 600 + INTERRUPTS
@@ -106,7 +106,9 @@ ENDS = {
 }
 INTERRUPTED = """
 import os, signal, sys, threading, time
-import numpy as np, devmod
+import devmod
+from devmod_runtime import _uninterrupted
+_uninterrupted._LAST_WAIT = 0.2  # the kernel takes a processor meanwhile
 
 def interrupt():
     while not landed:

@@ -1,7 +1,7 @@
 """A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and
 files that once took too long.
 
-`make test` has a sixteenth of the inputs of `make test-all`, and no large files.
+`make test` has a thirty-second of the inputs of `make test-all`, and no large files.
 
 They run in processes of their own, which may end in any way, and alone in `make test-all`.
 `tools/fuzzing/readers.py` has the readers and the properties.
@@ -52,16 +52,10 @@ def groups() -> Iterator[list[str]]:
 
     The peak of a library's memory would hide that of the readers after it.
     """
-    pure, native = (
-        [reader for reader in READERS.values() if reader.native is native]
-        for native in (False, True)
-    )
-    names = [reader.name for reader in pure]
-    yield from (names[at : at + 14] for at in range(0, len(names), 14))
+    native = [reader.name for reader in READERS.values() if reader.native]
+    yield [name for name in READERS if name not in native]
     for javascript in (False, True):
-        yield [
-            reader.name for reader in native if reader.name.startswith("javascript") is javascript
-        ]
+        yield [name for name in native if name.startswith("javascript") is javascript]
 
 
 def check(run: Run, executions: int) -> None:
@@ -75,7 +69,7 @@ def test_past_findings_and_mutated_files(group: list[str], tmp_path: Path) -> No
     arguments, counts = {}, {}
     for reader in group:
         needed(reader, "mutated")
-        count, files = READERS[reader].executions // 16, sorted((CORPUS / reader).glob("*"))
+        count, files = READERS[reader].executions // 32, sorted((CORPUS / reader).glob("*"))
         arguments[reader] = [
             "--executions",
             str(count),
@@ -121,12 +115,13 @@ def test_memory_is_linear_in_the_size(reader: str, tmp_path: Path) -> None:
 
 #: The size of the smaller file. Up to 1,024 entry points, the reader of SPIR-V reads the module
 #: again for each.
-SIZES = {name: max(size // 200, 2000) for name, (_, _, size) in LARGE.items()} | {
+SIZES = {name: max(size // 400, 1000) for name, (_, _, size) in LARGE.items()} | {
     "SPIR-V: entries": 100_000
 }
 #: The readers of these do less for small files.
 SIZES |= dict.fromkeys(("WGSL: entries", "WGSL: calls", "WGSL: statements"), 4000) | {
-    "bundle: tiny maps in an origin": 5000
+    "WGSL: a sum": 2000,
+    "bundle: tiny maps in an origin": 5000,
 }
 
 

@@ -106,11 +106,11 @@ def test_mutators_give_the_same_for_the_same_seed_and_change_most_inputs(name: s
     pool = reader.seeds()
     assert pool
     results = [
-        [reader.mutate(pool[number % len(pool)], random) for number in range(30)]
+        [reader.mutate(pool[number % len(pool)], random) for number in range(10)]
         for random in (Random(7), Random(7))
     ]
     assert results[0] == results[1]
-    assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 20
+    assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 6
 
 
 def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:

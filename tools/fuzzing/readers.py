@@ -51,7 +51,7 @@ class Reader(NamedTuple):
     weight
         Its share of the time, relative to the other readers.
     executions
-        The number of its inputs in ``make test-all``; ``make test`` has a sixteenth of it.
+        The number of its inputs in ``make test-all``; ``make test`` has a thirty-second of it.
     native
         Whether most of its work is done by a library that is not Python.
     """
