@@ -44,23 +44,42 @@ def project(name: str, kernel: str = KERNEL, manifest: str = MANIFEST) -> Path:
     return folder
 
 
-@pytest.fixture(name="file", scope="module")
-def file_fixture(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The file that the project builds."""
-    pytest.importorskip(
+#: The results of builds and the bytes of their files, by the folder, its sources and the options.
+BUILDS: dict[object, tuple[object, bytes]] = {}
+
+
+@pytest.fixture(autouse=True)
+def each_build_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build a folder with the same sources once for all tests: compilers take nearly all of their
+    time.
+    """
+    module = pytest.importorskip(
         "devmod_targets.build.build",
         reason='devmod-targets is not installed: pip install "devmod-core[build]"',
     )
-    folder = project(str(tmp_path_factory.mktemp("built") / "here"))
-    devmod.build(folder, cache=False).raise_for_failures()
-    return (folder / "k.devmod").read_bytes()
+    build = module.build_manifest
+
+    def build_manifest(place: str | Path, output: str = "", **options: object) -> object:
+        folder = Path(place) if Path(place).is_dir() else Path(place).parent
+        texts = [(folder / name).read_text() for name in ("devmod.toml", "scale.cl", "twice.wgsl")]
+        file = Path(output or folder / "k.devmod")
+        key = (folder.name, *texts, *options.items())
+        if key not in BUILDS:
+            result = build(place, output=file, **options)
+            BUILDS[key] = result, file.read_bytes() if result.written else b""
+        result, data = BUILDS[key]
+        if data:
+            file.write_bytes(data)
+        return result
+
+    monkeypatch.setattr(module, "build_manifest", build_manifest)
 
 
 @pytest.fixture(name="built")
-def built_fixture(file: bytes) -> Path:
+def built_fixture() -> Path:
     """A project and its file."""
     folder = project("here")
-    (folder / "k.devmod").write_bytes(file)
+    devmod.build(folder, cache=False).raise_for_failures()
     return folder
 
 
