@@ -557,7 +557,7 @@ def test_the_work_for_the_structs_of_many_candidates(
         devmod.save(devmod.bundle(*made, mixed=True), tmp_path / f"{count}.devmod")
         return lambda: main(["inspect", str(tmp_path / f"{count}.devmod")])
 
-    assert_linear(inspect, 40)
+    assert_linear(inspect, 20)
 
 
 def test_equal_functions_are_decoded_once() -> None:

@@ -380,7 +380,7 @@ from devmod.backend import DiskCache
 cache, seed = DiskCache("npu"), int(sys.argv[1])
 random.seed(seed)
 hits = 0
-for _ in range(1000):
+for _ in range(400):
     number = random.randrange(40)
     key, data = cache.key(str(number)), bytes([number]) * (number * 300)
     if random.random() < 0.5:

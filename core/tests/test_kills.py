@@ -20,7 +20,7 @@ import pytest
 import devmod
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("DEVMOD_TEST_KILLS", "10"))
+KILLS = int(os.environ.get("DEVMOD_TEST_KILLS", "6"))
 #: Seconds after which a process hangs.
 HANGS = 600 + 10 * KILLS
 

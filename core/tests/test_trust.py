@@ -284,7 +284,7 @@ def test_threads_that_add_policies_at_once_lose_none(
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for _ in range(60):  # without a lock, a policy is lost in one of seven
+        for _ in range(30):  # without a lock, a policy is lost in one of seven
             monkeypatch.setenv("DEVMOD_TRUST", "")
             with ThreadPoolExecutor(8) as threads:
                 [

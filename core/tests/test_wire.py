@@ -533,7 +533,7 @@ def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
 
 
 @pytest.mark.row("R12", "R19")
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(fmap=st.dictionaries(st.text(max_size=9), infos(), max_size=3), code=st.binary(max_size=40))
 def test_written_values_are_read_back_equal(
     fmap: dict[str, devmod.FunctionInfo], code: bytes
