@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from each_case import refusal
+from forked import python
 from stored import Raw, module_of
 
 import devmod
@@ -172,8 +171,6 @@ print(os.listdir(closed) == ["k.devmod"])
 def test_missing_permission_is_a_permission_error_with_the_path() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
-        process = subprocess.run(
-            [sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True
-        )
+        process = python("-c", PERMISSIONS, folder)
         Path(folder, "closed").chmod(0o700)
     assert (process.stdout.split(), process.stderr) == (["True"] * 4, "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from each_case import check_texts, refusal
+from forked import python
 
 import devmod
 from devmod._values.origin import Origin
@@ -474,13 +475,7 @@ def test_headers_of_the_host_are_never_read(tmp_path: Path) -> None:
     )
     (tmp_path / "stdint.h").write_text("typedef int int32_t;\n")
     script = f"import devmod\ndevmod.compile({source!r}, 'opencl')"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"CPATH": str(tmp_path)},
-        check=False,
-    )
+    done = python("-c", script, env=os.environ | {"CPATH": str(tmp_path)})
     assert "CompileError" in done.stderr
 
 

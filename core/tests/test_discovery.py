@@ -60,6 +60,13 @@ def indexed(site: Path, cache: Path) -> Path:
     return site
 
 
+def seen_twice(path: list[Path], cache: Path) -> dict[str, str]:
+    """Return what a first process finds, and another one by its index."""
+    first = seen(path, cache)
+    assert seen(path, cache) == first
+    return first
+
+
 # -- the index
 # --------------------------------------------------------------------------------------------------
 
@@ -169,8 +176,7 @@ def test_the_index_preserves_names_with_any_character(tmp_path: Path, cache: Pat
     (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text(
         "Name: devmod-npu\nVersion: 1.0 \\t\\\\n\n"
     )
-    for _ in range(2):
-        assert seen([site], cache) == {"npu": "devmod-npu 1.0 \\t\\\\n"}
+    assert seen_twice([site], cache) == {"npu": "devmod-npu 1.0 \\t\\\\n"}
     assert folders_read([site], cache) == []
 
 
@@ -181,8 +187,7 @@ def test_a_path_with_invalid_utf8_is_indexed(tmp_path: Path, cache: Path) -> Non
     raw = os.fsencode(tmp_path.resolve()) + b"/\xff\xfe"
     site = Path(os.fsdecode(raw))
     npu(site)
-    for _ in range(2):
-        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert seen_twice([site], cache) == {"npu": "devmod-npu 1.0"}
     assert folders_read([site], cache) == []
 
 
@@ -363,75 +368,6 @@ def test_each_process_reads_a_folder_with_normalized_times(
         assert running.seen() == after
     assert seen([site], cache, before=before) == after
     assert folders_read([site], cache, before=before) == [str(site)]
-
-
-def _image(file: Path, folder: Path) -> None:
-    """Write an ext4 image of a folder. All files have one time in whole seconds."""
-    with open(file, "wb") as result:
-        result.truncate(8 << 20)
-    commands = [
-        "mke2fs",
-        "-q",
-        "-t",
-        "ext4",
-        "-I",
-        "128",
-        "-U",
-        "00000000-0000-0000-0000-000000000001",
-        "-d",
-        str(folder),
-        str(file),
-    ]
-    subprocess.run(commands, check=True, capture_output=True)
-    inside = ["/", *(f"/{each.relative_to(folder)}" for each in sorted(folder.rglob("*")))]
-    times = "".join(
-        f"set_inode_field {each} {field} 19800101000000\n"
-        for each in inside
-        for field in ("mtime", "ctime")
-    )
-    subprocess.run(
-        ["debugfs", "-w", "-f", "-", str(file)],
-        input=times,
-        text=True,
-        check=True,
-        capture_output=True,
-    )
-
-
-@pytest.mark.once
-def test_a_real_image_replaced_by_another_one(site: Path, tmp_path: Path, cache: Path) -> None:
-    place = tmp_path.resolve() / "mounted"
-    place.mkdir()
-    (site / "devmod_npu.py").unlink()
-    stamps = []
-    for number, after in enumerate(
-        (
-            {"npu": "devmod-npu 1.0"},
-            {"tpu": "devmod-npu 1.0"},
-            {"tpu": "devmod-npu 1.0", "oth": "other 1.0"},
-        )
-    ):
-        image = tmp_path / f"image{number}"
-        if number == 1:
-            _rewrite_entry_points(site)
-        elif number == 2:  # without devmod entries before
-            (site / "other-1.0.dist-info" / "entry_points.txt").write_text(
-                "[devmod.create]\noth = other:main\n"
-            )
-        try:
-            _image(image, site)
-            subprocess.run(
-                ["mount", "-o", "loop,ro", str(image), str(place)], check=True, capture_output=True
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"no image can be made and mounted here: {error}")
-        try:
-            about = place.stat()
-            stamps.append((about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size))
-            assert seen([place], cache) == after
-        finally:
-            subprocess.run(["umount", str(place)], check=True, capture_output=True)
-    assert len(set(stamps)) == 1  # otherwise the test would show nothing
 
 
 def test_an_index_is_not_used_after_times_are_normalized(indexed: Path, cache: Path) -> None:
@@ -716,8 +652,7 @@ def test_the_first_of_two_distributions_of_one_name_is_used(
 def test_the_later_install_of_two_versions_in_one_folder_is_used(site: Path, cache: Path) -> None:
     time.sleep(0.02)
     install(site, "devmod.NPU", "0.9", {"devmod.create": {"tpu": "devmod_npu:create"}})
-    for _ in range(2):
-        assert seen([site], cache) == {"tpu": "devmod.NPU 0.9"}
+    assert seen_twice([site], cache) == {"tpu": "devmod.NPU 0.9"}
 
 
 @pytest.mark.row("R9")
@@ -733,8 +668,7 @@ def test_the_first_distribution_of_a_name_is_used_even_without_entries(
         (first / "devmod_npu-0.1-py3.11.egg-info").write_text(
             "Metadata-Version: 1.0\nName: devmod-npu\nVersion: 0.1\n"
         )
-    for _ in range(2):
-        assert seen([first, site], cache) == {}
+    assert seen_twice([first, site], cache) == {}
 
 
 @pytest.mark.row("R9")
@@ -750,8 +684,7 @@ def test_a_folder_twice_on_the_path_is_read_once(site: Path, tmp_path: Path, cac
 def test_folders_that_pip_could_not_remove_are_ignored(site: Path, cache: Path) -> None:
     info = npu(site, "0.9", name="evmod-npu", kind="tpu")
     info.rename(site / "~evmod_npu-0.9.dist-info")
-    for _ in range(2):
-        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert seen_twice([site], cache) == {"npu": "devmod-npu 1.0"}
 
 
 def _no_name(info: Path) -> None:
@@ -879,8 +812,7 @@ def test_an_unpacked_egg_on_the_path(site: Path, cache: Path) -> None:
     egg = site.rename(site.with_name("devmod_npu-1.0-py3.11.egg"))
     (egg / "devmod_npu-1.0.dist-info").rename(egg / "EGG-INFO")
     (egg / "EGG-INFO" / "METADATA").rename(egg / "EGG-INFO" / "PKG-INFO")
-    for _ in range(2):
-        assert seen([egg], cache) == {"npu": "devmod-npu 1.0"}
+    assert seen_twice([egg], cache) == {"npu": "devmod-npu 1.0"}
 
 
 def test_a_damaged_archive_is_empty(site: Path, tmp_path: Path, cache: Path) -> None:
@@ -892,8 +824,7 @@ def test_a_damaged_archive_is_empty(site: Path, tmp_path: Path, cache: Path) -> 
 def test_metadata_files_of_distutils_are_ignored(site: Path, cache: Path) -> None:
     (site / "old-1.0.egg-info").write_text("Metadata-Version: 1.0\nName: old\nVersion: 1.0\n")
     (site / "gone-1.0.dist-info").symlink_to(site / "nowhere")
-    for _ in range(2):
-        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert seen_twice([site], cache) == {"npu": "devmod-npu 1.0"}
 
 
 FINDER = """

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from each_case import refusal
+from forked import python
 
 import devmod
 from devmod.backend import DiskCache
@@ -141,9 +142,7 @@ def test_files_that_others_can_write_are_not_read(
     loose.chmod(mode)
     if os.geteuid() == 0:
         os.chown(loose, 0, 12345)  # a group of other users
-    done = subprocess.run(
-        [sys.executable, "-c", READ, key], capture_output=True, text=True, check=True
-    )
+    done = python("-c", READ, key)
     assert done.stdout == "None\nNone\n" if which != "entry" else f"None\n{BINARY!r}\n"
     if which != "entry":
         assert done.stderr.splitlines() == [
@@ -174,10 +173,7 @@ def test_files_of_another_user_are_not_read(which: str, folder: Path, cache: Dis
     other = {"entry": file, "kind": file.parent, "base": folder}[which]
     os.chown(other, 12345, 12345)
     if which == "base":  # this process has already checked the folders above the entry
-        assert (
-            subprocess.run([sys.executable, "-c", READ, key], capture_output=True, text=True).stdout
-            == "None\nNone\n"
-        )
+        assert python("-c", READ, key).stdout == "None\nNone\n"
     else:
         assert cache.read(key) is None
     os.chown(other, 0, 0)
@@ -189,12 +185,7 @@ def test_a_private_folder_in_a_sticky_one_is_used() -> None:
     with tempfile.TemporaryDirectory() as above:
         os.chmod(above, 0o1777)
         env = {**os.environ, "DEVMOD_CACHE_DIR": str(Path(above, "mine"))}
-        done = subprocess.run(
-            [sys.executable, "-c", READ, DiskCache.key("x")],
-            capture_output=True,
-            text=True,
-            env=env,
-        )
+        done = python("-c", READ, DiskCache.key("x"), env=env)
         assert done.stdout == f"None\n{BINARY!r}\n"
 
 
@@ -257,7 +248,7 @@ def test_the_folders_above_are_checked_even_if_the_folder_was_missing_at_first(
     cache = DiskCache("npu")
     key = cache.key("source")
     assert cache.read(key) is None
-    subprocess.run([sys.executable, "-c", READ, key], check=True, capture_output=True)
+    python("-c", READ, key)
     (folder / "above").chmod(0o707)
     assert cache.read(key) is None
     (folder / "above").chmod(0o700)

@@ -272,23 +272,6 @@ def devmod_doctor(kind):
 """
 
 
-def test_a_crash_of_a_hook_is_named_and_loses_no_other_check(site: Path, tmp_path: Path) -> None:
-    npu(site, "return [Npu()]")
-    hook = {"devmod.hooks": {"devmod_doctor.npu": "devmod_npu_doctor"}}
-    install(
-        site,
-        "devmod-npu-tools",
-        groups=hook,
-        modules={"devmod_npu_doctor": HOOK.format("os.kill(os.getpid(), 11)")},
-    )
-    code, out = doctor(site, tmp_path / "cache", "npu")
-    assert (code, out) == (
-        1,
-        "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)\n"
-        "       hook: devmod_doctor of devmod-npu-tools 1.0 ends the process with signal 11. DEVMOD_PLUGINS_DENY with the name of its distribution excludes it\n1 problem.\n",
-    )
-
-
 def test_a_hook_that_fails_loses_no_check_of_another(site: Path, tmp_path: Path) -> None:
     npu(site, "return [Npu()]")
     endings = {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from each_case import refusal
+from forked import python
 from support import NUMBERS, SHAPES, needs_dlpack_1
 
 import devmod
@@ -121,9 +122,7 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = python("-c", program)
     assert done.stdout == (
         "NumPy does not support bfloat16: pip install ml_dtypes, or read the bits of a host array with memoryview(array)\n"
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from each_case import refusal
+from forked import python
 from stored import module_of
 from support import sample
 
@@ -125,12 +124,7 @@ def test_load_from_file_with_any_loader(
 def test_inspect(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"k.{suffix}"
     os.mkfifo(path)
-    done = subprocess.run(
-        [sys.executable, "-m", "devmod", "inspect", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = python("-m", "devmod", "inspect", str(path))
     assert (done.returncode, done.stderr) == (
         1,
         f"devmod: error: {str(path)!r} is a pipe (FIFO); expected a regular file\n",

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from each_case import refusal
+from forked import python
 from stored import module_of
 
 import devmod
@@ -70,12 +71,7 @@ def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
         devmod.save(payload(b"old"), tmp_path / "k.devmod")
         for file in tmp_path.iterdir():
             file.chmod(mode)
-    process = subprocess.run(
-        [sys.executable, "-c", WATCHED, str(tmp_path), act],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    process = python("-c", WATCHED, str(tmp_path), act)
     assert set(process.stdout.split()) <= seen
     assert process.stdout.strip()
     assert stat.S_IMODE(target.stat().st_mode) == (0o644 if mode is None else mode)

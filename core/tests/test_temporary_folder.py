@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import python
 
 from devmod.backend import temporary_folder
 
@@ -89,12 +90,7 @@ print(os.path.exists(folder))
 
 
 def test_a_fork_that_ends_leaves_the_folder_to_its_parent(above: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(above)},
-    )
+    done = python("-c", FORK, env=os.environ | {"TMPDIR": str(above)})
     assert (done.stdout, done.stderr) == ("3 True\nFalse\n", "")
     assert list(above.iterdir()) == []
 
@@ -107,12 +103,7 @@ def test_the_folder_of_another_machine_stays(above: Path) -> None:
         "import os; os.uname = lambda: os.uname_result(('', 'another', '', '', ''))"
         + HOLDER.replace("sys.stdin.read()", "os._exit(0)")
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(above)},
-    )
+    done = python("-c", program, env=os.environ | {"TMPDIR": str(above)})
     with temporary_folder():
         assert (Path(done.stdout.strip()) / "file").exists()
 

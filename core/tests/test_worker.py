@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forked import python
 
 from devmod import worker as processes
 from devmod.worker import End, IdleWorkers, Worker, answers
@@ -268,9 +269,7 @@ def test_a_process_that_has_guarded_a_program_leaves_none_behind() -> None:
     """The first process of a container gets what others leave, and few such programs wait for
     it.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", ADOPTER], capture_output=True, text=True, timeout=120
-    )
+    done = python("-c", ADOPTER)
     assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
 
 

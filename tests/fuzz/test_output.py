@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import python
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -25,10 +25,8 @@ FILES = {
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    process = subprocess.run(
-        [sys.executable, "-m", "devmod", *arguments], capture_output=True, timeout=120, check=False
-    )
-    return process.returncode, process.stdout.decode(), process.stderr.decode()
+    process = python("-m", "devmod", *arguments)
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.parametrize(("suffix", "name"), FILES.items())

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from alone import hide
 from command_line import printed_by
 from distributions import install
+from forked import python
 from http_server import Handler, Server, http_server
 from signing import bundle, envelope, key, policy, refusal, rule, signed
 from stored import Raw, blobs_of, head_of, pages_of, with_pages
@@ -681,13 +681,11 @@ except devmod.TrustError as error:
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-O",), ("-OO",)])
+@pytest.mark.parametrize("options", [(), ("-OO",)])
 def test_processes_refuse_too(options: tuple[str, ...]) -> None:
     signed("k/f.devmod")
     os.unlink("k/f.devmod.sig")
-    out = subprocess.run(
-        [sys.executable, *options, "-c", LOAD], capture_output=True, text=True, check=True
-    ).stdout
+    out = python(*options, "-c", LOAD).stdout
     assert out == f"refused {len(options) and len(options[0]) - 1}\n"
 
 

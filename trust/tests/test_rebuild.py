@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import call as run
@@ -45,7 +46,7 @@ def project(name: str, kernel: str = KERNEL, manifest: str = MANIFEST) -> Path:
 
 
 #: The results of builds and the bytes of their files, by the folder, its sources and the options.
-BUILDS: dict[object, tuple[object, bytes]] = {}
+BUILDS: dict[object, tuple[object, Any]] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +61,13 @@ def each_build_once(monkeypatch: pytest.MonkeyPatch) -> None:
     build = module.build_manifest
 
     def build_manifest(place: str | Path, output: str = "", **options: object) -> object:
-        folder = Path(place) if Path(place).is_dir() else Path(place).parent
-        texts = [(folder / name).read_text() for name in ("devmod.toml", "scale.cl", "twice.wgsl")]
+        folder = Path(str(place).removesuffix("devmod.toml"))
+        texts = [(folder / name).read_text() for name in ("devmod.toml", "scale.cl")]
         file = Path(output or folder / "k.devmod")
         key = (folder.name, *texts, *options.items())
         if key not in BUILDS:
             result = build(place, output=file, **options)
-            BUILDS[key] = result, file.read_bytes() if result.written else b""
+            BUILDS[key] = result, result.written and file.read_bytes()
         result, data = BUILDS[key]
         if data:
             file.write_bytes(data)
