@@ -700,12 +700,12 @@ def test_waiting_for_another_stream_passes_its_semaphore_to_the_driver(
 def test_a_copy_to_the_device_waits_for_the_launches_before_it(way: str, device: Any) -> None:
     f = kernel(SLOW)
     x = device.from_numpy(np.zeros(300, "uint32"))
-    launch = f.bind(x, 60_000, grid=300)
+    launch = f.bind(x, 20_000, grid=300)
     for turn in range(3):
         if way == "bound":
             launch()
         else:
-            f(x, 60_000, grid=300)
+            f(x, 20_000, grid=300)
         device.write(
             x.memory, memoryview(np.full(300, turn, "uint32")).cast("B"), device.default_stream
         )

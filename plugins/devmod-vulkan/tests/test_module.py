@@ -696,7 +696,7 @@ def test_arrays_are_pieces_of_blocks(device: Any) -> None:
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
         alive: list[tuple[int, Any]] = []
-        for turn in range(150):
+        for turn in range(75):
             value = 1000 * seed + turn  # no other array has it
             alive.append(
                 (
