@@ -834,7 +834,7 @@ def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
         assert f.steps  # it is built
         return lambda: (f._plans.clear(), f._layouts.clear(), f(*arrays))
 
-    assert_linear(call, 200)
+    assert_linear(call, 100)
 
 
 def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
@@ -848,7 +848,7 @@ def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
         assert f.steps  # it is built
         return lambda: (f._plans.clear(), f(x))
 
-    assert_linear(call, 200)
+    assert_linear(call, 100)
 
 
 @pytest.mark.parametrize("seed", range(3))
