@@ -64,11 +64,13 @@ def runner(half: str = "", **dims: Any) -> Any:
 
 
 def computed(inputs: Mapping[str, Any], half: str = "") -> list[Any]:
-    """What tinygrad computes."""
+    """What tinygrad computes. To optimize kernels takes longer than to run them."""
     from devmod_models._tinygrad.onnx import array_of, tensor_of
+    from devmod_models._tinygrad.record import settings
 
     tensors = {name: tensor_of(each) for name, each in inputs.items()}
-    return [*map(array_of, runner(half)[1].run(tensors).values())]
+    with settings(NOOPT=1):
+        return [*map(array_of, runner(half)[1].run(tensors).values())]
 
 
 def traced(half: str = "", **dims: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:

@@ -146,7 +146,7 @@ def temporaries() -> Any:
         y = (x @ layer.T).relu().contiguous()
         return y.sum(1), y.max(0), (y - y.mean(1, keepdim=True)).square().sum(1)
 
-    return spread, TABLE[:300, :8]
+    return spread, TABLE[:150, :8]
 
 
 def small_elements() -> Any:
@@ -165,10 +165,12 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_other_forms(limit: Callable[[int], None], form: Callable[[], Any]) -> None:
+def test_other_forms(
+    limit: Callable[[int], None], form: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit(100_000)
-    for kind in BOTH:
-        first_device(kind)
+    devices = [first_device(kind) for kind in BOTH]
+    monkeypatch.setattr(devmod, "devices", lambda *_: devices)
     function, array = form()
     x = tensor(array.astype("float32"))
     module = export(function, x, names=["x"])
@@ -179,8 +181,9 @@ def test_other_forms(limit: Callable[[int], None], form: Callable[[], Any]) -> N
     assert len(found) > 2
     assert all(np.prod(sides) * size <= 100_000 for sides in found.values())
     (line,) = interop.check(module, "f", {"x": x.numpy()}, results(function(x)))
-    assert line.startswith("checked on opencl:0")
-    assert " and webgpu:0 against tinygrad on the CPU: worst error " in line
+    assert line.startswith(
+        "checked on opencl:0 and webgpu:0 against tinygrad on the CPU: worst error "
+    )
 
 
 def test_a_state_in_parts(limit: Callable[[int], None]) -> None:
@@ -208,7 +211,7 @@ def test_a_state_in_parts(limit: Callable[[int], None]) -> None:
 
 @pytest.mark.row("R51")
 def test_new_weights_have_the_name_and_the_shape_of_the_whole(limit: Callable[[int], None]) -> None:
-    limit(15_000)  # 18 parts: table_10 is behind table_9, and the last one is used first
+    limit(23_000)  # 12 parts: table_10 is behind table_9, and the last one is used first
     table = tensor(TABLE)
 
     def products(x: Any) -> Any:

@@ -59,8 +59,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Render in this process: another one imports tinygrad first."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interop, "_MANY", 1000)
     with interop.cpu():
         yield
 

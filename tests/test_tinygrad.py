@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -65,12 +64,12 @@ def tensor(*shape: int, dtype: str = "float32") -> Any:
         if each not in ("float64", "half", "bfloat16", "bfloat16 weights", "constant result")
     ],
 )
-def test_a_small_function(name: str) -> None:
-    for kind in BOTH:
-        first_device(kind)
+def test_a_small_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [first_device(kind) for kind in BOTH]
+    monkeypatch.setattr(devmod, "devices", lambda *_: devices)
     (line,) = checked(*cases()[name].made(), BOTH)
-    assert re.match(
-        r"checked on opencl:0.* and webgpu:0.* against tinygrad on the CPU: worst error ", line
+    assert line.startswith(
+        "checked on opencl:0 and webgpu:0 against tinygrad on the CPU: worst error "
     )
 
 
@@ -299,7 +298,9 @@ def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
             first["cache"].numpy(), step.cache.numpy()
         )  # the export runs no kernel that changes it
         assert first["cache"].numpy().any() == is_called
-    expected = [step(Tensor(tokens[at : at + 1]), position.bind(at)).numpy() for at in range(5)]
+    expected = []
+    for at in range(5):
+        expected += results(step(Tensor(tokens[at : at + 1]), position.bind(at)))
     errors: list[float] = []
 
     def run(function: Any) -> None:
@@ -416,7 +417,7 @@ def child(many: int, **environment: str) -> str:
     return run_python(
         f"import hashlib, numpy, devmod\nfrom devmod.interop import tinygrad as interop\ninterop._MANY = {many}\nwith interop.cpu():\n"
         "    from tinygrad import Tensor\n    w = Tensor(numpy.arange(64, dtype='float32').reshape(8, 8)).realize()\n"
-        "    f = lambda x: ((x @ w).softmax() @ w.exp().contiguous(), x.sum(), x.argmax())\n"
+        "    f = lambda x: (x @ w.exp().contiguous(), x.sum(), x.argmax(), x + 1, x * 2, x - 3)\n"
         "    module = interop.export(f, Tensor.empty(1, 1, 8, 8), targets=['opencl', 'metal'], name='f')\n"
         "print(hashlib.sha256(devmod.dumps(module)).hexdigest())",
         **environment,

@@ -130,8 +130,13 @@ def cases() -> dict[str, Case]:
 
 
 def results(value: Any) -> list[Any]:
-    """Return what a function gives as arrays of NumPy."""
-    return [each.numpy() for each in (value if isinstance(value, tuple) else (value,))]
+    """Return what a function gives as arrays of NumPy. To optimize kernels that run once takes
+    longer than they do.
+    """
+    from devmod_models._tinygrad.record import settings
+
+    with settings(NOOPT=1):
+        return [each.numpy() for each in (value if isinstance(value, tuple) else (value,))]
 
 
 def checked(function: Any, inputs: Any, targets: Any, name: str = "f") -> list[str]:
