@@ -17,6 +17,8 @@ import devmod
 VECTORS = Path(__file__).resolve().parent.parent / "core" / "tests" / "vectors" / "tvm"
 TVM = "apache-tvm==0.27.*"
 
+#: Compile a kernel to the file that is named first, and print what kind of module the bytes of the
+#: second are: most of the time of such a process is the import of TVM.
 COMPILE = """
 import sys
 import tvm
@@ -31,6 +33,8 @@ schedule.bind(inner, "threadIdx.x")
 made = tvm.compile(schedule.mod, target=tvm.target.Target({"kind": "opencl"}, host={"kind": "c"})).mod
 with open(sys.argv[1], "wb") as file:
     file.write(tvm.get_global_func("runtime.ModulePackImportsToTensor")(made).numpy().tobytes())
+with open(sys.argv[2], "rb") as file:
+    print(tvm.get_global_func("ffi.Module.load_from_bytes.const_loader")(file.read()).kind)
 """
 
 RUN = """
@@ -55,13 +59,6 @@ for module in (root, devmod.loads(devmod.dumps(root))):
     found.append(c)
 for c in found:
     np.testing.assert_allclose(c, 2 * a + b, rtol=1e-6)
-"""
-
-LOADED_BY_TVM = """
-import sys
-import tvm
-with open(sys.argv[1], "rb") as file:
-    print(tvm.get_global_func("ffi.Module.load_from_bytes.const_loader")(file.read()).kind)
 """
 
 
@@ -97,11 +94,22 @@ def python_with_tvm(pytestconfig: pytest.Config) -> str:
     return str(python)
 
 
-def with_tvm(python: str, script: str, *arguments: object) -> str:
+@pytest.fixture(scope="module")
+def by_tvm(python_with_tvm: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What TVM compiles, and the kind that it sees in constants that devmod dumps."""
+    tensors = {
+        "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.array(3, np.int64),
+        "h": np.ones(0, np.float16),
+    }
+    module = devmod.const_loader(tensors, {"__init__": ["b", "w"], "later": []})
+    folder = tmp_path_factory.mktemp("tvm")
+    path, constants = folder / "axpy.tvmimports", folder / "constants"
+    constants.write_bytes(devmod.interop.tvm.dump_module_bytes(module))
     env = os.environ | {"TVM_COMPILE_FORCE_FALLBACK": "1"}
     env.pop("PYTHONPATH", None)
     process = subprocess.run(
-        [python, "-c", script, *map(str, arguments)],
+        [python_with_tvm, "-c", COMPILE, path, constants],
         capture_output=True,
         text=True,
         env=env,
@@ -109,7 +117,7 @@ def with_tvm(python: str, script: str, *arguments: object) -> str:
         timeout=300,
     )
     assert process.returncode == 0, process.stderr
-    return process.stdout
+    return path, process.stdout
 
 
 @pytest.mark.row("R21", "R24")
@@ -150,11 +158,9 @@ def test_tvms_matmul_runs_and_agrees_with_numpy_also_by_way_of_a_file(tmp_path: 
 
 @pytest.mark.row("R21", "R24")
 @pytest.mark.usefixtures("opencl")
-def test_a_kernel_compiled_by_tvm_runs_without_tvm(python_with_tvm: str, tmp_path: Path) -> None:
-    path = tmp_path / "axpy.tvmimports"
-    with_tvm(python_with_tvm, COMPILE, path)
+def test_a_kernel_compiled_by_tvm_runs_without_tvm(by_tvm: tuple[Path, str]) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", RUN, str(path)],
+        [sys.executable, "-c", RUN, by_tvm[0]],
         capture_output=True,
         text=True,
         check=False,
@@ -164,13 +170,5 @@ def test_a_kernel_compiled_by_tvm_runs_without_tvm(python_with_tvm: str, tmp_pat
 
 
 @pytest.mark.row("R20")
-def test_tvm_loads_the_constants_that_devmod_dumps(python_with_tvm: str, tmp_path: Path) -> None:
-    tensors = {
-        "w": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "b": np.array(3, np.int64),
-        "h": np.ones(0, np.float16),
-    }
-    module = devmod.const_loader(tensors, {"__init__": ["b", "w"], "later": []})
-    path = tmp_path / "constants"
-    path.write_bytes(devmod.interop.tvm.dump_module_bytes(module))
-    assert with_tvm(python_with_tvm, LOADED_BY_TVM, path) == "const_loader\n"
+def test_tvm_loads_the_constants_that_devmod_dumps(by_tvm: tuple[Path, str]) -> None:
+    assert by_tvm[1] == "const_loader\n"

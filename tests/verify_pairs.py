@@ -86,7 +86,6 @@ WRONG = {
     "a negative scalar": Pair(FLOATS + ", int a", "y[i] = x[i] * a;", "y[i] = x[i] * abs(a);"),
     "relu": Pair(FLOATS, "y[i] = fmax(x[i], 0.0f);", IDENTITY),
     "abs": Pair(FLOATS, "y[i] = fabs(x[i]);", IDENTITY),
-    "floor": Pair(FLOATS, "y[i] = floor(x[i] * 8);", "y[i] = trunc(x[i] * 8);"),
     "softmax": of_rows(f"{MAX} {EXPS} {SHARE}", f"float m = 0; {EXPS} {SHARE}"),
     "an integer maximum": Pair(INTS, "y[i] = max(x[i], -5);", "y[i] = max(x[i], 0);"),
     "an int16": Pair(INTS, "y[i] = x[i] ^ 3;", "y[i] = (short)(x[i] ^ 3);"),
