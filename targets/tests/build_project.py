@@ -8,10 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-import pytest
 
 from devmod_targets.build.jobs import attempt
 from devmod_targets.build.manifest import Manifest
@@ -47,9 +44,7 @@ def built_failure(source: Path, target: str, **settings: object) -> str:
     manifest.write_text(
         f'output = "k.devmod"\ntargets = [{target!r}]\n[kernels.k]\nsources = [{source.name!r}]\n{values}'
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("devmod_targets.build.pool.Pool", InProcess)
-        (failure,) = devmod.build(manifest).failures
+    (failure,) = devmod.build(manifest).failures
     return str(failure.message)
 
 
@@ -60,23 +55,6 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
 
 def plan_in(folder: Path, *jobs: Job) -> Plan:
     return Plan(Manifest("devmod.toml", str(folder), "k.devmod", (), ()), jobs)
-
-
-class InProcess:
-    """Runs jobs in this process, in the place of a `Pool`, where a test is not about workers: a new
-    process imports its compilers anew.
-    """
-
-    def __init__(self, workers: int, task: Callable[..., Outcome], **settings: object) -> None:
-        self._task, self._settings = task, settings
-
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        return ((number, self._task(job, **self._settings)) for number, job in enumerate(jobs))
 
 
 # -- tasks of workers: each leaves a file with the number of the process in the folder of the job,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_project import KERNEL, InProcess, write_kernels
+from build_project import KERNEL, write_kernels
 from each_case import raised, refusal
 
 import devmod
@@ -20,7 +20,6 @@ from devmod_targets.build.result import BuildResult, JobResult
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     return tmp_path / "cache"
 
 

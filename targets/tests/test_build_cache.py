@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from build_project import InProcess, write_kernels
+from build_project import write_kernels
 from each_case import raised, refusal
 
 import devmod
@@ -31,7 +31,6 @@ KEYS = [f"{number:064x}" for number in range(9)]
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     return tmp_path / "cache"
 
 
@@ -249,8 +248,6 @@ def test_results_that_cannot_be_stored_are_a_warning(
     )
     assert len(written) == 1  # the others are not tried
     (tmp_path / "file").write_text("")
-    monkeypatch.undo()
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
     result = devmod.build(manifest, output=tmp_path / "other.devmod")
     assert result.problems == (

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
+from build_project import KERNEL, is_running, wait_for, write_kernels
 from command_line import printed_by
 from interruptible import interruptible_python
 from support import runner_commands
@@ -23,6 +23,7 @@ from support import runner_commands
 import devmod
 from devmod._cli import main
 from devmod_targets.build.plan import Job
+from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
@@ -33,7 +34,6 @@ BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder is a project with two kernels."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     write_kernels(tmp_path / "p", 2)
     monkeypatch.chdir(tmp_path / "p")
     return tmp_path / "p"
@@ -225,7 +225,6 @@ def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(
     )
     (project / "devmod.toml").write_text(manifest)
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))
     command = [*COMMAND, "-j", "1"]
     text = subprocess.run(
@@ -653,7 +652,7 @@ def test_ctrl_c_prints_how_much_was_compiled(
     interrupted_at: int,
     text: str,
 ) -> None:
-    class Interrupted(InProcess):
+    class Interrupted(Pool):
         def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
             for number, outcome in super().run(jobs):
                 if number == interrupted_at:

@@ -42,7 +42,6 @@ def entry(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}
 
 
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.row("R20")
 def test_arrays_of_all_files_are_constants_of_the_bundle(tmp_path: Path) -> None:
     w = np.arange(6, dtype=">f4").reshape(2, 3).T  # big-endian, in Fortran's order

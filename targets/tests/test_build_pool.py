@@ -43,6 +43,11 @@ with Pool(1, note) as pool:
 """
 
 
+@pytest.fixture(autouse=True)
+def in_process() -> None:
+    """Here builds have workers."""
+
+
 def test_each_job_runs_once_and_its_outcome_has_its_number(tmp_path: Path) -> None:
     jobs = jobs_in(tmp_path, 7)
     with Pool(2, note) as pool:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from build_project import InProcess
 from command_line import printed_by
 from each_case import raised
 
 import devmod
 from devmod._cli import main
 from devmod_targets.build import ManifestError, read_manifest
-from devmod_targets.build import pool as pool_module
 
 PAGE = (Path(__file__).parents[2] / "docs" / "manifest.md").read_text()
 NORMALIZE = re.search(r"```toml\n(\[programs\.normalize\]\n.*?)```", PAGE, re.DOTALL)[1]  # type: ignore[index]
@@ -36,7 +34,6 @@ HEAD += '[kernels.other]\nsources = ["other.wgsl"]\nskip = ["opencl"]\n'
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(pool_module, "Pool", InProcess)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "normalize.cl").write_text(KERNELS)
     (tmp_path / "other.wgsl").write_text(WGSL)

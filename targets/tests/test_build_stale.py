@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from build_project import InProcess
 from random_project import TARGETS, RandomProject
 
 import devmod
 from devmod_targets._included import IncludedNames
 from devmod_targets.build.jobs import attempt
 from devmod_targets.build.plan import Job
+from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import BuildResult, Outcome
 
 pytestmark = [
@@ -68,7 +68,6 @@ SEEDS += [(target, 5) for target in CLANG]
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
 
 
 def require_compiler(target: str) -> None:
@@ -606,7 +605,7 @@ def test_an_origin_with_another_source_is_not_cached(
 # -- changes during the compile
 
 
-class Editing(InProcess):
+class Editing(Pool):
     """Changes files before and after the compile."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
@@ -647,7 +646,7 @@ def test_an_edit_during_the_compile_is_not_stored(
         pool.after = staticmethod(lambda: set_value(VALUE_1))
     monkeypatch.setattr("devmod_targets.build.pool.Pool", pool)
     build(folder)
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", Pool)
     write(folder, {"config.h": None, "inc/config.h": VALUE_1})
     assert check_current(folder) == "compiled"
 

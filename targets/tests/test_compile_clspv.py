@@ -450,7 +450,6 @@ def test_a_source_without_kernels(program: Path) -> None:
 
 
 @needs_wheel
-@pytest.mark.usefixtures("in_process")
 def test_a_manifest_makes_both_kinds_of_one_source(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "reduction.cl", tmp_path)
     (tmp_path / "devmod.toml").write_text(

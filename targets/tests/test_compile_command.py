@@ -98,19 +98,6 @@ def test_the_output_has_the_validator_and_strict_needs_one(
     )
 
 
-def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
-    (folder / "twice.hip").write_text(
-        'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n'
-    )
-    assert (
-        printed_by(
-            capsys, "compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"
-        ).out.splitlines()[0]
-        == "rocm hsaco: twice"
-    )
-
-
 def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:

@@ -268,7 +268,7 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(
 
     for name in ("_TOKEN", "_PIECE"):
         monkeypatch.setattr(_reflect, name, Counted(getattr(_reflect, name)))
-    source = _KERNEL + text * 20_000
+    source = _KERNEL + text * 5_000
     _reflect.Rewritten(source)
     assert len(source) <= scanned < 50 * len(source)
 

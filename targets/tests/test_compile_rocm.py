@@ -193,15 +193,6 @@ def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:
     assert spec.architecture("hsaco", code_of(module)) == arch
 
 
-def test_several_architectures_are_variants() -> None:
-    module = devmod.compile(KERNELS, "rocm -arch=gfx90a,gfx1100")
-    assert module.kind == "bundle"
-    assert [each.origin and each.origin.target for each in module.imports] == [
-        "rocm -arch=gfx90a",
-        "rocm -arch=gfx1100",
-    ]
-
-
 def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -> None:
     entries = read_code_object(code_of(kernels))
     assert entries["softmax"].max_threads == 256

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from backend_checks import run_python
-from build_project import InProcess
 from command_line import printed_by
 from each_case import refusal
 
@@ -159,7 +158,6 @@ def test_a_build_prints_the_reports_again_from_the_cache(
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     monkeypatch.chdir(tmp_path)
     Path("k.c").write_text(LOOP)
     Path("devmod.toml").write_text(

@@ -15,8 +15,7 @@ import devmod
 from devmod_targets.build import read_manifest
 from devmod_targets.build.build import build_manifest
 
-# What the compilers make of a source.
-pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_process")]
+pytestmark = pytest.mark.once  # what the compilers make of a source
 
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
 PTX = "cuda -arch=compute_80"

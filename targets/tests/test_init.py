@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from build_project import InProcess
 from command_line import printed_by
 
 from devmod._cli import main
@@ -72,7 +71,6 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
     assert 'skip = ["vulkan", "opencl"]' in text
 
 
-@pytest.mark.usefixtures("in_process")
 def test_a_slang_module_without_entry_points_is_no_kernel(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -108,7 +106,6 @@ def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         find_spec("slangpy") and find_spec("ziglang")
     ):  # an import of slangpy would stay for other tests
         pytest.skip("needs the compilers of Slang and Hexagon")
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path.parent / f"{tmp_path.name}-cache"))
 
 
@@ -243,7 +240,6 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
     assert manifest.constants.functions == (("load_weights", ("w", "b")),)
 
 
-@pytest.mark.usefixtures("in_process")
 def test_parameters_of_local_memory_get_a_size_in_a_comment() -> None:
     write_files(
         {

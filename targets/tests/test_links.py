@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from build_project import InProcess, write_kernels
+from build_project import write_kernels
 from command_line import printed_by
 
 import devmod
@@ -18,7 +18,6 @@ from devmod._cli import main
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder is a project; the folder home has one file."""
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     project, home = tmp_path / "project", tmp_path / "home"
     write_kernels(project, 1)
     home.mkdir()

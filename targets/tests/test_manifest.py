@@ -465,7 +465,6 @@ def test_values_of_a_manifest_are_public() -> None:
     assert hash(plan(EXAMPLE)) == hash(plan(EXAMPLE))
 
 
-@pytest.mark.usefixtures("in_process")
 def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) -> None:
     """Several shaders have the names of their files, which is an error where the other kinds have
     the kernel.
@@ -491,7 +490,6 @@ def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) ->
     )
 
 
-@pytest.mark.usefixtures("in_process")
 def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> None:
     for name in ("twice.cl", "k.inc"):
         Path(name).write_text(CL.format("twice"))

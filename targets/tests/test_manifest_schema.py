@@ -230,13 +230,11 @@ def few_keys(path: tuple[Any, ...]) -> tuple[dict[str, Any], Any]:
     jsonschema takes long for each key.
     """
     top, *_ = path
-    names = ["sources", *path[2:3]] if top == "kernels" else ["sources"]
-    twice = FULL["kernels"]["twice"]
-    data = {"targets": FULL["targets"], top: FULL[top]}
-    data["kernels"] = {"twice": {name: twice[name] for name in names}}
-    data = copy.deepcopy(data)
+    names = {"sources", *path[2:3]}
+    twice = {name: each for name, each in FULL["kernels"]["twice"].items() if name in names}
+    data = {"targets": ["opencl"], top: FULL[top], "kernels": {"twice": twice}}
+    data = table = copy.deepcopy(data)
     assert agree(data)
-    table: Any = data
     for key in path[:-1]:
         table = table[key]
     return data, table

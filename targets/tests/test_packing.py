@@ -238,9 +238,10 @@ def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path)
 
 
 def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "MAX_BYTES", 1 << 16)
     with (folder / "large.cubin").open("wb") as file:
         file.truncate(10**12)
-    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 268435456 bytes$"):
+    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 65536 bytes$"):
         pack(folder, tmp_path)
     (folder / "large.cubin").unlink()
     monkeypatch.setattr(packing, "MAX_ENTRIES", 5)

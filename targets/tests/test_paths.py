@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from build_project import InProcess, write_kernels
+from build_project import write_kernels
 from each_case import refusal
 
 import devmod
@@ -61,7 +61,6 @@ def test_libclang_needs_a_folder_in_utf8(tmp_path: Path) -> None:
 def test_a_build_with_a_path_that_no_file_can_have(
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     arguments = {"manifest": str(write_kernels(tmp_path / "p", 1))} | options
     with pytest.raises(devmod.ArgumentError, match=r"^no file can have the path '.*\\ud800.*'$"):
         devmod.build(**arguments)
@@ -97,7 +96,6 @@ def test_the_command_in_a_folder_that_is_not_utf8(
 ) -> None:
     from devmod._cli import main
 
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     folder = place(tmp_path, b"d\xf6r")
     (folder / "k.wgsl").write_text(WGSL)
     (folder / "devmod.toml").write_text('targets = ["webgpu"]\n[kernels.k]\nsources = ["k.wgsl"]\n')

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from build_project import InProcess, plan_in, write_kernels
+from build_project import plan_in, write_kernels
 
 import devmod
 from devmod._cli import main
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has n
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     (tmp_path / "p").mkdir()
     monkeypatch.chdir(tmp_path / "p")
     return tmp_path / "p"

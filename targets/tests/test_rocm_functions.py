@@ -594,23 +594,22 @@ def test_a_load_past_the_caches_is_volatile() -> None:
 
 
 def test_a_mask_has_the_bits_of_a_wave() -> None:
-    names = ("all", "ballot", "match_any", "reduce_add")
-
-    def source(*types: str) -> str:
-        pairs = zip(names, types, strict=True)
-        calls = [f"x[1] = __{name}_sync(({type_})-1, x[0]);" for name, type_ in pairs]
-        return f"__global__ void k(int *x) {{ {' '.join(calls)} }}"
-
-    # clang reports each type once.
+    source = """__global__ void k(int *x)
+    {
+        x[1] = __all_sync((FIRST)-1, x[0]);
+        x[1] = __ballot_sync((SECOND)-1, x[0]);
+        x[1] = __match_any_sync((THIRD)-1, x[0]);
+        x[1] = __reduce_add_sync((FOURTH)-1, x[0]);
+    }"""
+    # clang reports a type once.
+    narrow = {"FIRST": "unsigned", "SECOND": "int", "THIRD": "short", "FOURTH": "char"}
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(
-            source("unsigned", "int", "short", "char"), "rocm -arch=gfx90a", language="HIP"
-        )
+        devmod.compile(source, "rocm -arch=gfx90a", language="HIP", defines=narrow)
     text = "error: .*the mask of a wave of 64 lanes has 64 bits, such as ~0ull"
-    assert len(re.findall(text, caught.value.log)) == len(names), caught.value.log
-    masks = ["unsigned long long"] * 4
-    devmod.compile(source(*masks), "rocm -arch=gfx90a", language="HIP")
-    devmod.compile(source(*["unsigned"] * 4), GFX1100, language="HIP")
+    assert len(re.findall(text, caught.value.log)) == 4, caught.value.log
+    devmod.compile(source, GFX1100, language="HIP", defines=narrow)
+    wide = dict.fromkeys(narrow, "unsigned long long")
+    devmod.compile(source, "rocm -arch=gfx90a", language="HIP", defines=wide)
 
 
 @needs_emulator

@@ -563,7 +563,6 @@ def test_a_text_has_no_file_outside_of_the_named_folders(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
     ("target", "name", "text"),
@@ -607,7 +606,6 @@ def test_a_source_that_the_user_names_includes_files_above_its_folder(
     assert payloads[0] == payloads[1]
 
 
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("target", "name", "text"),
     [

@@ -22,7 +22,6 @@ from devmod._cli import main
 from devmod.interop import triton
 from devmod_targets.build.build import build_manifest
 
-pytestmark = pytest.mark.usefixtures("in_process")
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
 HAS_TRITON = find_spec("triton") is not None
 CUDA, PTX, ROCM = "cuda -arch=sm_90", "cuda -arch=compute_90", "rocm -arch=gfx1100"

@@ -42,7 +42,6 @@ def build(folder: Path) -> devmod.Module:
     return devmod.load(result.output)
 
 
-@pytest.mark.usefixtures("in_process")
 def test_a_build_has_the_records_of_two_machines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -330,7 +330,6 @@ block = "BLOCK"
 """
 
 
-@pytest.mark.usefixtures("in_process")
 def test_a_manifest_has_variants(tmp_path: Path) -> None:
     (tmp_path / "devmod.toml").write_text(MANIFEST)
     for name, text in {"cl": CL, "comp": MACROS["source"], "wgsl": WGSL}.items():

@@ -83,7 +83,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             request, HEADERS.__contains__, dialect=("-x", "c++", version_option(request.options))
         ),
     )
-    if not as_library:
+    if as_library:
+        from devmod_targets.authoring.clang_build import check_supported
+
+        check_supported(request, source.options)
+    else:
         for option in source.options:
             if not _RECEIVER_OPTIONS.fullmatch(option):
                 raise request.error(
@@ -151,11 +155,8 @@ def as_metallib(
     ToolchainNotFoundError
         Apple's compiler is not installed.
     CompileError
-        The source has errors; `log` contains the compiler's output. Or an option is not supported.
+        The source has errors; `log` contains the compiler's output.
     """
-    from devmod_targets.authoring.clang_build import check_supported
-
-    check_supported(request, source_text.options)
     program = find_program("xcrun")
     if not program:
         raise ToolchainNotFoundError(

@@ -215,11 +215,9 @@ def _needs_ir(request: CompileRequest, language: str, build: ClangBuild, keeps_i
     """Whether the compiler has to write LLVM IR: to keep it, or to know which kernels use shared
     memory whose size the launch defines.
     """
-    if request.data:
-        return True
-    if language != "hip":
-        return False
-    return keeps_ir or any(map(_may_share_dynamically, build.contents()))
+    if language == "hip":
+        return keeps_ir or any(map(_may_share_dynamically, build.contents()))
+    return bool(request.data)
 
 
 def _signatures(
@@ -266,10 +264,8 @@ def _with_binary_facts(
         kernel = kernels.get(function.symbol)
         if function.symbol in dynamic:
             function = function.replace(tags=(DYNAMIC_SHARED_MEMORY,))
-        wave = None
         if kernel and has_host:
-            wave = kernel.wave
-        function = function.replace(subgroup=wave)
+            function = function.replace(subgroup=kernel.wave)
         if kernel and kernel.shared_bytes:
             extra = {**function.extra, "workgroup_memory": kernel.shared_bytes}
             function = function.replace(extra=extra)

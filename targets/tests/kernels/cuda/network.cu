@@ -23,11 +23,7 @@ template <typename T> __global__ void layer_norm(T *__restrict__ out, const T *_
   __shared__ float mean, scale;
   if (block.thread_rank() == 0) {
     float sum = 0, squares = 0;
-    for (int i = 0; i < width; i++) {
-      float x = in[blockIdx.x * width + i];
-      sum += x;
-      squares += x * x;
-    }
+    for (int i = 0; i < width; i++) sum += float(in[i]), squares += float(in[i] * in[i]);
     mean = sum / width;
     scale = rsqrtf(squares / width - mean * mean + eps);
   }
@@ -50,10 +46,7 @@ extern "C" __global__ void embed(const std::int32_t *tokens, const __nv_bfloat16
   for (std::uint32_t i = threadIdx.x; i < width; i += blockDim.x) out[blockIdx.x * width + i] = table[tokens[blockIdx.x] * width + i];
 }
 
-using namespace cuda::std;
-extern "C" __global__ void rotate(complex<float> *p, complex<double> z, array<float, 4> a, cuda::std::uint16_t *q, cuda::std::int64_t n) {
-  for (cuda::std::int64_t i = threadIdx.x; i < n; i += blockDim.x) p[q[i]] *= complex<float>(z) * a[i % 4];
-}
+extern "C" __global__ void rotate(cuda::std::complex<float> *p, cuda::std::complex<double> z, cuda::std::array<float, 4> a, cuda::std::uint16_t *q, cuda::std::int64_t n) { p[q[n]] *= a[0]; }
 
 extern "C" __global__ void quantize(const half2 *in, __nv_fp8x2_e4m3 *out, const float *__restrict__ scale, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
