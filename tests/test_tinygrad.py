@@ -213,8 +213,6 @@ def test_a_symbolic_length() -> None:
         assert interop.check(module, "attention", {"x": x}, results(attention(Tensor(x))))[
             0
         ].startswith("checked on opencl:0")
-    with pytest.raises(ArgumentError, match=r"it requires n <= 32, and that is 33 <= 32"):
-        module["attention"](np.zeros((2, 33, 16), "float32"))
 
 
 def test_a_symbolic_length_has_both_bounds() -> None:
