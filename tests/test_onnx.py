@@ -722,6 +722,16 @@ def test_a_reference_that_fails(
 
 
 @pytest.mark.row("R53")
+def test_the_next_reference_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"onnxruntime": {"error": "it fails"}, "onnx.reference": {"reply": ["y"]}}
+    monkeypatch.setattr(check, "is_here", lambda _: True)
+    monkeypatch.setattr(check, "_ask", lambda request, *_: (answers[request["program"]], [3]))
+    reference = check.Reference("small.onnx")
+    assert reference.results({}) == {"y": 3}
+    assert (reference.program, reference.problem) == ("onnx.reference", "onnxruntime: it fails")
+
+
+@pytest.mark.row("R53")
 @pytest.mark.usefixtures("_no_devices")
 def test_without_a_reference_a_line_says_so(monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
     """tinygrad alone is compared then."""
