@@ -148,11 +148,12 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
         outcomes.append((name, {"events": watch.take(), "raised": raised}))
         return result
 
-    claims = [claim for group in GROUPS for claim in plugins.claims(group, kind)]
-    packages = {claim.value.partition(":")[0].partition(".")[0] for claim in claims}
-    outcomes.append(
-        ("packages", {"loaded": sorted(packages.intersection(sys.modules) - {"devmod"})})
-    )
+    packages = set()
+    for group in GROUPS:
+        for claim in plugins.claims(group, kind):
+            packages.add(claim.value.partition(":")[0].partition(".")[0])
+    loaded_packages = packages.intersection(sys.modules) - {"devmod"}
+    outcomes.append(("packages", {"loaded": sorted(loaded_packages)}))
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))

@@ -138,7 +138,7 @@ class Worker:
         import tempfile
 
         with ExitStack() as its_files, ExitStack() as own_files:
-            self._printed: Any = None
+            self._printed = None
             if captures:
                 self._printed = own_files.enter_context(tempfile.TemporaryFile(buffering=0))
             requests, self._requests = _pipe(its_files, own_files)
@@ -147,7 +147,11 @@ class Worker:
             if sys.platform == "linux" and not removes:
                 lifeline, _ = _pipe(its_files, own_files)
                 inherited = (lifeline,)
-            flags = ["-E"] * sys.flags.ignore_environment + ["-s"] * sys.flags.no_user_site
+            flags = []
+            if sys.flags.ignore_environment:
+                flags.append("-E")
+            if sys.flags.no_user_site:
+                flags.append("-s")
             self.process = subprocess.Popen(  # noqa: S603 - this very Python
                 # It does not import from the current folder, which may be a stranger's, unless
                 # `sys.path` names it.
@@ -161,9 +165,8 @@ class Worker:
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )
             self._files = own_files.pop_all()
-        self._answers: Any = self.process.stdout
         self._lines: SimpleQueue[bytes] = SimpleQueue()
-        self._reader: Any = None
+        self._reader: threading.Thread | None = None
         self._reads_all = False
         self.is_late = False
         self.send({**request, "path": search_path(), "lifeline": lifeline, "removes": removes})
@@ -185,23 +188,26 @@ class Worker:
             reader.join(_END_TIMEOUT)
         # Else a process that cannot be ended has the other end.
         if not reader or not reader.is_alive():
-            self._answers.close()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
     @property
     def printed(self) -> str:
         """The end of what the process and its programs have printed, if it is captured."""
+        assert self._printed is not None
         self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_PRINTED))
-        return str(self._printed.read(), "utf-8", "replace")
+        return self._printed.read().decode("utf-8", "replace")
 
     def take_printed(self) -> str:
         """Return what the process has printed since the last call, and remove it. Both processes
         have one position in the file.
         """
+        assert self._printed is not None
         self._printed.seek(0)
-        data = str(self._printed.read(), "utf-8", "replace")
+        data = self._printed.read()
         self._printed.seek(0)
         self._printed.truncate()
-        return data
+        return data.decode("utf-8", "replace")
 
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
@@ -230,10 +236,11 @@ class Worker:
             with suppress(ValueError, MemoryError):  # `close` has closed the files
                 for request in requests:
                     self.send(request)
-                line = self._answers.readline(_MAX_ANSWER)
+                assert self.process.stdout is not None
+                line = self.process.stdout.readline(_MAX_ANSWER)
                 while self._reads_all and line.endswith(b"\n"):
                     self._lines.put(line)
-                    line = self._answers.readline(_MAX_ANSWER)
+                    line = self.process.stdout.readline(_MAX_ANSWER)
             self._lines.put(line)
 
         reader = threading.Thread(target=read, daemon=True)
@@ -246,6 +253,7 @@ class Worker:
         """
         if self._reader is None:
             self._start_reading()
+        assert self._reader is not None
         if seconds is not None:
             seconds = min(max(seconds, 0), threading.TIMEOUT_MAX)
         try:
@@ -420,7 +428,9 @@ def answers(
     processes
         How many processes work at the same time. They get the items in turns.
     """
-    others = [each for each in items if can_start_python() and not here(each)]
+    others = []
+    if can_start_python():
+        others = [each for each in items if not here(each)]
     with ExitStack() as stack:
         streams = []
         for start in range(min(processes, len(others))):
@@ -519,7 +529,10 @@ def guarded_group() -> Iterator[int | None]:
     if not hasattr(os, "killpg") or not can_start_python():
         yield None
         return
-    guard = _guards.pop() if _guards else _start_guard()
+    if _guards:
+        guard = _guards.pop()
+    else:
+        guard = _start_guard()
     try:
         yield guard[0]
     except BaseException:

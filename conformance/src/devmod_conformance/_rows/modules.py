@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 import devmod
 from devmod import errors, plugins
@@ -159,8 +158,8 @@ def quiet_exit(case: Conformance) -> None:
 def protocol(case: Conformance) -> None:
     """The distribution declares the protocol version of the installed core."""
     claim = plugins.registered("devmod.create").get(case.kind)
-    if claim is None:
-        raise AssertionError(f"devmod.create.{case.kind} is not registered")
+    require(claim is not None, f"devmod.create.{case.kind} is not registered")
+    assert claim is not None
     if not claim.distribution:
         raise Skip("an entry that is registered in a process has no metadata")
     declared = [
@@ -279,8 +278,9 @@ def properties(case: Conformance) -> None:
                 runs = True
     if not runs:
         with contextlib.suppress(Skip):
+            devices = list_devices(case)
             raise AssertionError(
-                f"no sample finds a device, but devmod.device returns {list_devices(case)[0]}: {missing}"
+                f"no sample finds a device, but devmod.device returns {devices[0]}: {missing}"
             )
 
 
@@ -292,8 +292,8 @@ def fallback_choice(case: Conformance) -> None:
     target_spec(case)
     sample = usable_samples(case)[0]
     variable = "DEVMOD_COMPILE_FORCE_FALLBACK"
-    with patch.dict(os.environ):
-        os.environ.pop(variable, None)
+    before = os.environ.pop(variable, None)
+    try:
         module = devmod.create_with_fallback(
             case.kind, sample.code, sample.fmt, sample.fmap, sample.source
         )
@@ -309,6 +309,10 @@ def fallback_choice(case: Conformance) -> None:
             isinstance(forced, FallbackModule),
             f"create_with_fallback returns a {type(forced).__name__}, although the fallback is forced",
         )
+    finally:
+        os.environ.pop(variable, None)
+        if before is not None:
+            os.environ[variable] = before
 
 
 @row("R40-wraps")

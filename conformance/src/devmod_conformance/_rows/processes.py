@@ -48,7 +48,9 @@ def several_devices(case: Conformance) -> None:
         _, call = pairs[step["call"]]
         types = step["types"]
         use = f"a call of {call.function!r} {step['use']}"
-        raised = f"{types[0]}: {step['text']}" if types else "no error was raised"
+        raised = "no error was raised"
+        if types:
+            raised = f"{types[0]}: {step['text']}"
         if step["refused"]:
             require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
             continue
@@ -56,6 +58,8 @@ def several_devices(case: Conformance) -> None:
         _compare(call, step["arguments"], reference_arrays(call), step["use"])
 
 
+#: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
+_CHILD_TIME = 1 / 3
 _HANG_REMEDY = (
     ". Call devmod_runtime.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
     "calls the driver"
@@ -77,10 +81,7 @@ def forked_children(case: Conformance) -> None:
     pairs = samples_with_calls(case)[:1]
     call = pairs[0][1]
     steps = probe(
-        case,
-        "forks",
-        pairs=pairs,
-        seconds=max(1, int(case.timeout / 3)),  # the parent waits for two children
+        case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))
     ).finished_steps
     parts: dict[str, Any] = {}
     for step in steps:
@@ -90,7 +91,7 @@ def forked_children(case: Conformance) -> None:
         call,
         "a child of a process that has not used the backend",
         parts["unused"],
-        False,
+        may_refuse=False,
     )
     if "no_device" in parts:
         raise Skip(f"this machine has no {case.kind} device: {parts['no_device']}")
@@ -100,12 +101,12 @@ def forked_children(case: Conformance) -> None:
         call,
         "a child of a process that has used the backend",
         parts["used"],
-        refuses,
+        may_refuse=refuses,
     )
 
 
 def _check_child(
-    case: Conformance, call: Call, child: str, part: Mapping[str, Any], may_refuse: bool
+    case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool
 ) -> None:
     """Raise AssertionError unless every use in the child had the right outcome and the child exited
     with its own status.
@@ -169,9 +170,9 @@ def interrupted_process(case: Conformance) -> None:
         _, call = pairs[step["call"]]
         types = step["error"]["types"]
         if types:
+            wrong = f"{types[0]}: {step['error']['text']}"
             raise AssertionError(
-                f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {types[0]}: {step['error']['text']}"
-                f"{_INTERRUPT_REMEDY}"
+                f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}"
             )
         expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
