@@ -154,6 +154,7 @@ def python(
         server.stdin.flush()
         if not select.select([server.stdout], [], [], timeout)[0]:
             server.kill()
+            _server.cache_clear()
             raise subprocess.TimeoutExpired([*arguments], timeout)
         status = int(server.stdout.readline())
         _, out, err = (each.read_text() for each in files)
