@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +98,14 @@ def _lap(name: str) -> None:
     SECONDS[name] += sum(os.times()[:4]) - SECONDS.total()
 
 
-@pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache of the run's own, and nobody's settings."""
-    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
-    for name in SETTINGS:
-        monkeypatch.delenv(name, raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
+        for name in SETTINGS:
+            patch.delenv(name, raising=False)
+        yield
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

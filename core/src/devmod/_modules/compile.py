@@ -8,6 +8,7 @@ the rest.
 from __future__ import annotations
 
 from devmod import _import_wheel
+from devmod._plugins.discovery import shared_scan
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
@@ -157,46 +158,47 @@ def compile(  # noqa: A001 - the public name
     >>> module = devmod.compile(source, "opencl")  # doctest: +SKIP
     """
     parsed_target = Target.parse(target)
-    # The look-up raises the error of a miss.
-    spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)
-    if spec.kind == PROGRAM:
-        raise CompileError(
-            "programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM
+    with shared_scan():
+        # The look-up raises the error of a miss.
+        spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)
+        if spec.kind == PROGRAM:
+            raise CompileError(
+                "programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM
+            )
+        if not spec.compiler:
+            raise CompileError(
+                f"this release of devmod has no compiler for {spec.kind}. A payload from another compiler can be wrapped: "
+                f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
+                kind=spec.kind,
+            )
+        missing = "its compiler" if spec.build_extra else "devmod-targets"
+        install = (missing, spec.build_distribution)
+        subject = f"{spec.kind} cannot be compiled here"
+        compilation = _import_wheel(
+            "devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind
         )
-    if not spec.compiler:
-        raise CompileError(
-            f"this release of devmod has no compiler for {spec.kind}. A payload from another compiler can be wrapped: "
-            f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
-            kind=spec.kind,
+        module: Module = compilation.compile_source(
+            spec,
+            source,
+            parsed_target,
+            name=name,
+            language=language,
+            fmap=fmap,
+            options=options,
+            defines=defines,
+            include=include,
+            name_expressions=name_expressions,
+            block=block,
+            local=local,
+            shared_memory=shared_memory,
+            aliases=aliases,
+            subgroup=subgroup,
+            tune=tune,
+            constraints=constraints,
+            sizes=sizes,
+            grid=grid,
         )
-    missing = "its compiler" if spec.build_extra else "devmod-targets"
-    install = (missing, spec.build_distribution)
-    subject = f"{spec.kind} cannot be compiled here"
-    compilation = _import_wheel(
-        "devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind
-    )
-    module: Module = compilation.compile_source(
-        spec,
-        source,
-        parsed_target,
-        name=name,
-        language=language,
-        fmap=fmap,
-        options=options,
-        defines=defines,
-        include=include,
-        name_expressions=name_expressions,
-        block=block,
-        local=local,
-        shared_memory=shared_memory,
-        aliases=aliases,
-        subgroup=subgroup,
-        tune=tune,
-        constraints=constraints,
-        sizes=sizes,
-        grid=grid,
-    )
-    return module
+        return module
 
 
 def build(manifest: Path = ".", **options: Any) -> Any:

@@ -10,6 +10,7 @@ import sys
 from devmod._formats.trust import check_raw, check_raw_file
 from devmod._modules.module import Module
 from devmod._plugins import registry
+from devmod._plugins.discovery import shared_scan
 from devmod._plugins.lookup import call_entry, lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
 from devmod._util.buffers import snapshot
@@ -109,29 +110,30 @@ def create_own(
     asked.
     """
     forced = environment_flag(_FORCE)
-    spec = find_spec(kind)
-    creator = None
-    if spec is None:
-        creator = lookup(CREATE, kind)
-    elif not forced:
-        creator = registry.find(CREATE, kind)
-    if creator is not None:
-        return _create_checked(creator, spec, kind, code, fmt, fmap, source)
-    from devmod._modules.fallback import FallbackModule
+    with shared_scan():
+        spec = find_spec(kind)
+        creator = None
+        if spec is None:
+            creator = lookup(CREATE, kind)
+        elif not forced:
+            creator = registry.find(CREATE, kind)
+        if creator is not None:
+            return _create_checked(creator, spec, kind, code, fmt, fmap, source)
+        from devmod._modules.fallback import FallbackModule
 
-    assert spec is not None
-    payload: Any = (fmt, fmap, code, source)  # FallbackModule checks them
-    module = FallbackModule(spec, *payload)
-    if forced:
-        module.variable = _FORCE
+        assert spec is not None
+        payload: Any = (fmt, fmap, code, source)  # FallbackModule checks them
+        module = FallbackModule(spec, *payload)
+        if forced:
+            module.variable = _FORCE
+            return module
+        for group in (CREATE, LOAD_FROM_BYTES):
+            excluded = registry.excluded_claim(group, kind)
+            if excluded is not None:
+                claim, module.variable = excluded
+                module.excluded = claim.distribution
+                break
         return module
-    for group in (CREATE, LOAD_FROM_BYTES):
-        excluded = registry.excluded_claim(group, kind)
-        if excluded is not None:
-            claim, module.variable = excluded
-            module.excluded = claim.distribution
-            break
-    return module
 
 
 def load_from_bytes(kind: str, data: Buffer) -> Module:

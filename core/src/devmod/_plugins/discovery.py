@@ -14,7 +14,7 @@ import time
 from _thread import get_ident
 
 from devmod._plugins.claim import Distribution, normalize_name
-from devmod._plugins.index_file import Folder, read_index, shows_change, stamp_from_stat
+from devmod._plugins.index_file import NO_NAMES, Folder, read_index, shows_change, stamp_from_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def _scan_all() -> Iterator[Distribution]:
             elif name not in seen and not any(f" {name} " in one.names for one in earlier):
                 seen.add(name)
                 yield distribution
-        earlier.append(folder)
+        if folder.names != NO_NAMES:
+            earlier.append(folder)
     yield from broken
 
 

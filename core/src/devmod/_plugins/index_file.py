@@ -30,6 +30,8 @@ _PRIME = (1 << 128) - 159
 #: The largest number of indexes. Every folder that was ever on sys.path may have one.
 _MAX_INDEXES = 256
 _MAX_BYTES = 64 << 20
+#: `Folder.names` of a folder without distributions.
+NO_NAMES = " "
 _SECOND = 1_000_000_000
 #: The coarsest resolution of file times, in ns (FAT).
 _RESOLUTION = 2 * _SECOND
@@ -56,7 +58,7 @@ class Folder:
     def __init__(self, path: str, stamp: str) -> None:
         self.path = path
         self.stamp = stamp
-        self.names = " "
+        self.names = NO_NAMES
         self.distributions: list[Distribution] = []
         self.watched: list[tuple[str, str]] = []
 
