@@ -26,7 +26,7 @@ _UNCOUNTED = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop
 #: Fields without a node that counts.
 _PLAIN = ("ctx", "op", "ops", "id", "attr", "kind", "type_comment")
 #: Most nodes, which have no dense form.
-_FORMLESS = (ast.Name, ast.Constant, ast.Attribute, ast.arg, ast.keyword, ast.Expr)
+_FORMLESS = {ast.Name, ast.Constant, ast.Attribute, ast.arg, ast.keyword, ast.Expr}
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DECISIONS = (
     ast.If,
@@ -61,9 +61,10 @@ def measure(text: str) -> Counter[str]:
 
 
 def _measure(tree: ast.Module) -> Counter[str]:
-    counts = Counter(nodes=_weight(tree))
-    for node in _walk(tree):
-        if isinstance(node, _FORMLESS):
+    found = _walk(tree)
+    counts = Counter(nodes=_weight(tree, found))
+    for node in found:
+        if node.__class__ in _FORMLESS:
             continue
         counts["conditional"] += _is_conditional(node)
         counts["comprehension"] += _is_comprehension(node)
@@ -80,7 +81,7 @@ def _measure(tree: ast.Module) -> Counter[str]:
 def nodes(text: str) -> int:
     """Return the weight of a source."""
     with _parsed(text) as tree:
-        return _weight(tree)
+        return _weight(tree, _walk(tree))
 
 
 @contextmanager
@@ -95,18 +96,25 @@ def _parsed(text: str) -> Iterator[ast.Module]:
             gc.enable()
 
 
-def _walk(*roots: object, without: tuple[type, ...] = ()) -> Iterator[ast.AST]:
-    """Yield the nodes that count, but those of types in `without` and what is in them. ast.walk
+def _walk(*roots: object, without: tuple[type, ...] = ()) -> list[ast.AST]:
+    """Return the nodes that count, but those of types in `without` and what is in them. ast.walk
     takes longer.
     """
+    results = []
     stack: list[Any] = list(roots)
     while stack:
         node = stack.pop()
         fields = _fields(node.__class__)
-        if fields is None or isinstance(node, without):
+        if fields is None or node.__class__ in without:
             continue
-        yield node
-        stack += _children(node, fields)
+        results.append(node)
+        for each in fields:
+            value = getattr(node, each)
+            if value.__class__ is list:
+                stack += value
+            elif value is not None:
+                stack.append(value)
+    return results
 
 
 @cache
@@ -119,23 +127,10 @@ def _fields(kind: type) -> tuple[str, ...] | None:
     return tuple(each for each in kind._fields if each not in _PLAIN)
 
 
-def _children(node: object, fields: tuple[str, ...]) -> list[object]:
-    """Return the values in fields of a node, which are nodes, names or None."""
-    found: list[object] = []
-    for each in fields:
-        value = getattr(node, each)
-        if type(value) is list:
-            found += value
-        else:
-            found.append(value)
-    return found
-
-
-def _weight(tree: ast.Module) -> int:
+def _weight(tree: ast.Module, found: list[ast.AST]) -> int:
     tables = _strings(tree)
-    count = 0
-    for node in _walk(tree):
-        count += 1
+    count = len(found)
+    for node in found:
         if isinstance(node, ast.Call):
             count += _items(node, tables)
         elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
@@ -202,7 +197,7 @@ def _items(call: ast.Call, tables: dict[str, str]) -> int:
 def _decisions(function: ast.AST) -> int:
     """Return the number of decisions in a function, without those of functions inside it."""
     count = 0
-    for node in _walk(*_children(function, function._fields), without=(*_FUNCTIONS, ast.ClassDef)):
+    for node in _walk(*ast.iter_child_nodes(function), without=(*_FUNCTIONS, ast.ClassDef)):
         if isinstance(node, _DECISIONS):
             count += 1
         elif isinstance(node, ast.BoolOp):
