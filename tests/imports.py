@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from density import parsed  # tools/density.py
 from setup import projects  # tools/setup.py
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,14 +31,22 @@ def modules() -> dict[str, Path]:
 
 def is_type_checking(node: ast.AST) -> bool:
     """Return whether a node is a condition that is true for type checkers alone."""
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    if not isinstance(node, ast.If):
+        return False
+    names = {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node.test)}
+    return "TYPE_CHECKING" in names
 
 
 @cache
 def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Return the imports of a file, and whether each is for type checkers alone."""
+    with parsed(path.read_text()) as tree:
+        return _statements(tree)
+
+
+def _statements(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     results: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
-    pending: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
     while pending:
         node, types = pending.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):

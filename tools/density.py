@@ -56,7 +56,7 @@ def measure(text: str) -> Counter[str]:
         "nodes", "conditional", "comprehension", "parallel", "nothing", "functions", and "over10",
         "over15", "over25": the functions with more decisions than that.
     """
-    with _parsed(text) as tree:
+    with parsed(text) as tree:
         return _measure(tree)
 
 
@@ -80,12 +80,12 @@ def _measure(tree: ast.Module) -> Counter[str]:
 
 def nodes(text: str) -> int:
     """Return the weight of a source."""
-    with _parsed(text) as tree:
+    with parsed(text) as tree:
         return _weight(tree, _walk(tree))
 
 
 @contextmanager
-def _parsed(text: str) -> Iterator[ast.Module]:
+def parsed(text: str) -> Iterator[ast.Module]:
     """Give the tree of a source, without garbage collections, which took most of the time."""
     is_enabled = gc.isenabled()
     gc.disable()
