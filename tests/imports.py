@@ -31,22 +31,15 @@ def modules() -> dict[str, Path]:
 
 def is_type_checking(node: ast.AST) -> bool:
     """Return whether a node is a condition that is true for type checkers alone."""
-    if not isinstance(node, ast.If):
-        return False
-    names = {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node.test)}
-    return "TYPE_CHECKING" in names
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 @cache
 def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Return the imports of a file, and whether each is for type checkers alone."""
-    with parsed(path.read_text()) as tree:
-        return _statements(tree)
-
-
-def _statements(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     results: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
-    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+    with parsed(path.read_text()) as tree:
+        pending: list[tuple[ast.AST, bool]] = [(tree, False)]
     while pending:
         node, types = pending.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -51,13 +51,11 @@ def typescript(version: str = "") -> tuple[str, str]:
 
 
 def test_the_reader_and_the_checks_under_node() -> None:
-    tests = sorted(str(path) for path in (JS / "test").glob("*.test.js"))
-    assert len(tests) >= 3
+    tests = sorted(map(str, (JS / "test").glob("*.test.js")))
     # `node --test` starts a process for each file, and reads its output.
     files = "".join(f"await import({each!r});" for each in tests)
     output = run(node(), "--input-type=module", "--eval", files)
-    assert re.search(r"^. fail 0$", output, re.MULTILINE), output
-    assert re.search(r"^. tests [1-9]\d\d$", output, re.MULTILINE), output
+    assert re.search(r"^. tests \d{3}$[\s\S]*^. fail 0$", output, re.MULTILINE), output
 
 
 @pytest.mark.row("R21", "R50")

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from backend_checks import first_device, run_python
 from distributions import install
+from forked import python
 from pluggy import HookimplMarker
 from work import frames
 
@@ -46,11 +47,11 @@ def adding() -> Any:
 
 
 def profile(
-    folder: Path, end: str, *arguments: object, start: str = SCRIPT
+    folder: Path, end: str, *arguments: object, start: str = SCRIPT, flags: str = ""
 ) -> subprocess.CompletedProcess[str]:
+    """Run the command on a script. With flags of Python its process is new, and ends as such."""
     (folder / "script.py").write_text(start + end)
-    command = [sys.executable, "-m", "devmod", "profile", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return python(*flags.split(), "-m", "devmod", "profile", *map(str, arguments), cwd=folder)
 
 
 #: Another folder does not take the trace, and libraries print what is not freed at the end of
@@ -67,7 +68,7 @@ kept = Cycle()
 
 def test_the_command_runs_a_script_and_its_end_and_prints_the_table(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    done = profile(tmp_path, END, "-o", "trace.json", "script.py", 3, "--verbose")
+    done = profile(tmp_path, END, "-o", "trace.json", "script.py", 3, "--verbose", flags="-s")
     printed = "3.0 ['script.py', '3', '--verbose'] __main__\nfreed\n"
     assert (done.returncode, done.stdout) == (0, printed)
     rows = [line.split() for line in done.stderr.splitlines()]
@@ -392,9 +393,7 @@ except devmod.LaunchError as error:
 if child:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), [each.on_device is None for each in p.records])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = python("-c", program)
     assert (done.returncode, done.stdout) == (0, "the child: LaunchError\n0 [False]\n"), done.stderr
 
 
