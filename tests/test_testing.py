@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from backend_checks import run_python
 from each_case import raised, refusal
+from forked import python
 from pages import blocks
 
 import devmod
@@ -318,30 +319,13 @@ def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
 # -- The plugin of pytest.
 
 
-def run(folder: Path, text: str, *options: str) -> str:
+def run(folder: Path, text: str, *options: str, flags: str = "") -> str:
+    """Run pytest on a text. With flags of Python its process is new, and has imported nothing."""
     (folder / "test_it.py").write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-c",
-        "/dev/null",
-        "--rootdir",
-        str(folder),
-        *options,
-        "test_it.py",
-    ]
-    command += [
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:hypothesispytest",
-    ]  # Hypothesis is a third of the time of such a process
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
-    ).stdout
+    command = ["-m", "pytest", "-qrs", "-c/dev/null", "-pno:cacheprovider", f"--rootdir={folder}"]
+    # Hypothesis is a third of the time of such a process.
+    command += ["-pno:hypothesispytest", *options, "test_it.py"]
+    return python(*flags.split(), *command, cwd=folder).stdout
 
 
 MARKED = "import pytest\n@pytest.mark.devices({})\ndef test_it({}): print(device.kind)\n"
@@ -422,4 +406,4 @@ def test_a_wrong_mark_is_an_error(tmp_path: Path) -> None:
 def test_without_the_mark_nothing_of_devmod_is_imported(tmp_path: Path) -> None:
     plugins = {"devmod_pytest", "devmod_simulators_pytest"}
     text = f"import sys\ndef test_it(): assert {{each for each in sys.modules if each.startswith('devmod')}} <= {plugins}\n"
-    assert "1 passed" in run(tmp_path, text)
+    assert "1 passed" in run(tmp_path, text, flags="-s")
