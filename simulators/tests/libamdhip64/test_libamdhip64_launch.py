@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,8 @@ from hip_kernels import code_object
 
 from devmod_simulators import StandinDriver
 from devmod_simulators.drivers.worker_process import Failure
-from devmod_standins.rdna3 import VARIABLE
+from devmod_standins.rdna3 import emulator
 from devmod_standins.rdna3.code_object import CodeObject
-from devmod_standins.rdna3.emulator import launch
 
 pytestmark = pytest.mark.usefixtures("standin")
 
@@ -248,18 +246,16 @@ def test_what_a_function_is() -> None:
     ],
 )
 def test_what_the_emulator_raises_is_an_error_of_the_runtime(
-    text: str, code: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, code: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "rdna3.py").write_text(
-        f"class CodeObject:\n    def launch(self, *arguments):\n        raise RuntimeError({text!r})\n"
-    )
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("CC", "CACHEDB", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
-        monkeypatch.setenv(name, "")
+    class Loaded:
+        def launch(self, *arguments: object) -> None:
+            raise RuntimeError(text)
+
+    monkeypatch.setattr(emulator, "load", lambda: Loaded)
     object_ = CodeObject(code_object())
     with pytest.raises(Failure) as failure:
-        launch(
+        emulator.launch(
             object_,
             np.zeros(object_.size, np.uint8),
             object_.kernels[0],
@@ -267,5 +263,14 @@ def test_what_the_emulator_raises_is_an_error_of_the_runtime(
             0,
             b"",
         )
-    sys.modules.pop("rdna3")
     assert (failure.value.code, failure.value.text) == (code, reason.format(text))
+
+
+def test_the_folder_of_a_variable_is_that_of_the_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(emulator.VARIABLE, str(tmp_path))
+    assert (
+        emulator.missing()
+        == f"there is no emulator of RDNA3 here; {emulator.VARIABLE} names the folder of one"
+    )

@@ -8,8 +8,6 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -76,8 +74,11 @@ def environment() -> dict[str, str]:
     return variables | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(_CACHE))
 
 
+@cache
 def load() -> Any:
     """Return the emulator's class of loaded code objects."""
+    from devmod.backend import temporary_folder
+
     reason = missing()
     if reason:
         raise Failure(NOT_SUPPORTED, reason)
@@ -87,13 +88,20 @@ def load() -> Any:
         warnings.simplefilter("ignore")
         _keep_programs()
         import rdna3  # type: ignore[import-not-found]  # this repository does not contain it
+        from test.mockgpu.amd import emu  # type: ignore[import-not-found]  # this neither
+    # The first launch would do this. It leaves an empty file where `clang` is not on PATH.
+    before = tempfile.tempdir
+    with temporary_folder() as tempfile.tempdir:
+        emu._get_ftz_lib()
+    tempfile.tempdir = before
+    # Each launch decodes its instructions, which takes longer than to execute a small kernel.
+    emu.decode_inst = cache(emu.decode_inst)
     return rdna3.CodeObject
 
 
-@cache
 def _keep_programs() -> None:
-    """Keep on the disk what tinygrad makes of each instruction. It takes 0.1 s, and each process
-    would make the same.
+    """Keep on the disk what tinygrad makes of each instruction, and of its own functions. It takes
+    0.1 s each, and each process would make the same.
     """
     import tinygrad.codegen
     from tinygrad.helpers import diskcache_get, diskcache_put
@@ -101,7 +109,7 @@ def _keep_programs() -> None:
     from tinygrad.uop import Ops
     from tinygrad.uop.ops import UOp
 
-    make = tinygrad.codegen.to_program
+    make = tinygrad.codegen.do_to_program
     table = f"devmod_programs_{version('tinygrad')}"
 
     def kept(ast: UOp, renderer: Renderer) -> UOp:
@@ -120,22 +128,7 @@ def _keep_programs() -> None:
             diskcache_put(table, key, program)
         return program
 
-    tinygrad.codegen.to_program = kept
-
-
-@contextmanager
-def _own_temporary_folder() -> Iterator[None]:
-    """Remove the temporary files of the emulator: it leaves an empty one in each process where
-    `clang` is not on PATH. A kernel may end the process.
-    """
-    from devmod.backend import temporary_folder
-
-    before = tempfile.tempdir
-    with temporary_folder() as tempfile.tempdir:
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+    tinygrad.codegen.do_to_program = kept
 
 
 def launch(
@@ -159,7 +152,7 @@ def launch(
     program.image = image
     program.symbols = {f"{kernel.name}.kd": (kernel.descriptor, 64)}
     try:
-        with warnings.catch_warnings(), _own_temporary_folder():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
     # A ValueError: registers that the emulator does not fill.
