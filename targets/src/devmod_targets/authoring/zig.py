@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from devmod.backend import temporary_folder
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets._executables import library_folders, package_folders, version
+from devmod_targets._executables import library_folders, package_folders
+from devmod_targets.authoring._library import wheel_version
 from devmod_targets.authoring._process import own_environment, run_program
 
 __all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "run_zig", "toolchain"]
@@ -65,7 +66,8 @@ def find_zig(*, kind: str, distribution: str = "ziglang") -> str:
 
 def toolchain() -> str:
     """Return the name and the version of the wheel for an origin, such as "ziglang 0.17.0"."""
-    return f"ziglang {version('ziglang')}".rstrip()
+    folders = package_folders("ziglang")
+    return wheel_version("ziglang", os.path.join(folders[0], "zig")) if folders else "ziglang"
 
 
 def library_headers(zig: str, processor: str) -> LibraryHeaders:
