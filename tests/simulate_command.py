@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+
+import forked
 
 
 def simulate(*command: str, options: tuple[str, ...] = (), code: int = 0, **variables: str) -> str:
     """Run a command below `devmod simulate`, and return what it prints."""
-    words = [sys.executable, "-m", "devmod", "simulate", *options, "--", *command]
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env=os.environ | variables
-    )
+    words = ["-m", "devmod", "simulate", *options, "--", *command]
+    done = forked.python(*words, env=os.environ | variables)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -11,6 +11,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import forked
 import pytest
 from interruptible import interruptible_python
 from simulate_command import python, simulate
@@ -48,19 +49,15 @@ def test_a_simulated_device_says_so_wherever_it_is_listed(monkeypatch: pytest.Mo
     )
     assert f"; {NAME} (driver CUDA " in simulate(sys.executable, "-m", "devmod", "doctor", "cuda")
     monkeypatch.setenv("DEVMOD_CUDA_DRIVER", "simulator")
-    command = [sys.executable, "-m", "devmod", "devices"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listed = forked.python("-m", "devmod", "devices").stdout
     assert f"\ncuda     0      {NAME} " in listed
 
 
 @pytest.mark.row("R49")
 def test_a_simulated_device_is_never_chosen_by_itself() -> None:
     """The wheel is installed here, and a process finds no CUDA device by it."""
-    command = [sys.executable, "-m", "devmod", "devices"]
-    assert (
-        "simulated"
-        not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    )
+    done = forked.python("-m", "devmod", "devices")
+    assert (done.returncode, "simulated" in done.stdout) == (0, False)
 
 
 def test_each_device_has_its_architecture() -> None:
@@ -223,16 +220,19 @@ def test_pycuda() -> None:
 
 @pytest.mark.parametrize("compiler", ["NVRTC", "tinygrad"])
 def test_tinygrad(compiler: str, tmp_path: Path) -> None:
+    """Without DEV, tinygrad would import all its backends for a constant."""
     pytest.importorskip("tinygrad", reason="tinygrad is not installed")
     library = tmp_path / "libnvrtc.so"
+    variables = {"DEV": "CUDA"}
     if compiler == "NVRTC":
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         library.symlink_to(load_nvidia_dynamic_lib("nvrtc").abs_path)
-    folders = f"{tmp_path}{os.pathsep}{library.resolve().parent}"  # tinygrad looks for NVRTC where the linker does
-    lines = simulate(
-        sys.executable, str(PROGRAMS / "tinygrad_kernels.py"), LD_LIBRARY_PATH=folders
-    ).splitlines()
+        variables["NOOPT"] = "1"
+    # tinygrad looks for NVRTC where the linker does.
+    variables["LD_LIBRARY_PATH"] = f"{tmp_path}{os.pathsep}{library.resolve().parent}"
+    program = str(PROGRAMS / "tinygrad_kernels.py")
+    lines = simulate(sys.executable, program, **variables).splitlines()
     assert lines == ["add True", "matmul True", "softmax True"]
 
 
@@ -264,7 +264,7 @@ def test_a_run_gives_the_bytes_of_dynamic_shared_memory(tmp_path: Path) -> None:
     file = tmp_path / "k.devmod"
     file.write_bytes(devmod.dumps(module))
     words = (
-        *(sys.executable, "-m", "devmod", "run"),
+        *("-m", "devmod", "run"),
         str(file),
         "k",
         "x=zeros[1]",
@@ -275,14 +275,16 @@ def test_a_run_gives_the_bytes_of_dynamic_shared_memory(tmp_path: Path) -> None:
         "--block",
         "1",
     )
+    simulated = os.environ | {"DEVMOD_CUDA_DRIVER": "simulator"}
     for nbytes, value, *option in ((0, 7), (4096, 4096, "--sanitize=bounds")):
         sized = (*words, "--shared-memory", str(nbytes), *map(str, option))
-        assert f"x: int32[1]\n[{value}]\n" in simulate(*sized)
-    refused = simulate(*words, code=1)
+        assert f"x: int32[1]\n[{value}]\n" in forked.python(*sized, env=simulated).stdout
+    refused = forked.python(*words, env=simulated)
     assert (
         "the cuda function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory="
-        in refused
+        in refused.stderr
     )
+    assert refused.returncode == 1
 
 
 ONE_CALL = """

@@ -140,23 +140,23 @@ LINKED = {
     "main.cu": """
 #include <cstdio>
 extern __device__ int weight;
-__device__ int twice(int x);
-__global__ void run(int *y) { y[threadIdx.x] = twice(threadIdx.x) + weight; }
-int main()
+__device__ int twice(int x, int more);
+__global__ void run(int *y, int more) { y[threadIdx.x] = twice(threadIdx.x, more) + weight; }
+int main(int, char **arguments)
 {
     int *y, host[32];
     cudaMalloc(&y, sizeof host);
-    run<<<1, 32>>>(y);
+    run<<<1, 32>>>(y, arguments[1] ? 0 : 1000);
     cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
     std::printf("%s %d\\n", cudaGetErrorName(cudaGetLastError()), host[31]);
 }
 """,
     "twice.cu": """
 __device__ int weight = 7;
-static __device__ int bound = 1000;
-__device__ int twice(int x)
+static __device__ int bound = 20;
+__device__ int twice(int x, int more)
 {
-    if (x > bound)
+    if (x > bound + more)
         *reinterpret_cast<int *>(16) = 1;
     return 2 * x;
 }
@@ -168,13 +168,12 @@ def test_device_code_of_several_files_is_linked(nvcc: str, tmp_path: Path) -> No
     """nvcc links it to machine code; here it is PTX, whose lines stay those of each file."""
     for name, text in LINKED.items():
         (tmp_path / name).write_text(text)
-    compiled = f"{nvcc} -dc main.cu twice.cu && {nvcc} main.o twice.o -o k && ./k"
-    assert simulate("sh", "-c", f"cd {tmp_path} && {compiled}") == "cudaSuccess 69\n"
-    (tmp_path / "twice.cu").write_text(LINKED["twice.cu"].replace("1000", "20"))
-    compiled = f"{nvcc} -rdc=true -dlto -arch=sm_80 main.o twice.cu -o k && ./k"
-    text = simulate("sh", "-c", f"cd {tmp_path} && {compiled}")
-    assert text.startswith("cudaErrorIllegalAddress ")
-    assert "thread (21, 0, 0), twice.cu:7, " in text
+    compiled = f"{nvcc} -dc main.cu && {nvcc} -rdc=true -dlto -arch=sm_80 main.o twice.cu -o k"
+    text = simulate("sh", "-c", f"cd {tmp_path} && {compiled} && ./k && ./k fault")
+    right, _, wrong = text.partition("\n")
+    assert right == "cudaSuccess 69"
+    assert wrong.startswith("cudaErrorIllegalAddress ")
+    assert "thread (21, 0, 0), twice.cu:7, " in wrong
 
 
 TOUR = """before 5 2.5

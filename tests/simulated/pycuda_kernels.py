@@ -13,7 +13,7 @@ from pycuda.reduction import ReductionKernel
 
 host = np.arange(400, dtype=np.float32)
 x = gpuarray.to_gpu(host)
-print("GPUArray", ((2 * x + 1).get() == 2 * host + 1).all())
+print("GPUArray", (x.get() == host).all())
 multiply = SourceModule(
     "__global__ void f(float *o, const float *a) { o[threadIdx.x] = a[threadIdx.x] * a[threadIdx.x]; }"
 ).get_function("f")

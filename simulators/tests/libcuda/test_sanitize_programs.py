@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from devmod_simulators import UnavailableError, libcuda
@@ -55,15 +56,11 @@ def _built() -> None:
 
 def start(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder to its end, with environment variables."""
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    how: Any = {"cwd": folder, "env": os.environ | variables, "timeout": 120}
+    if words[:2] == ("-m", "devmod"):
+        return forked.python(*words, **how)
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
 
 def run(folder: Path, program: str, checks: str = "", *, exits: int = 1) -> str:
