@@ -166,7 +166,7 @@ def test_an_error_in_python(tmp_path: Path) -> None:
     """Bodies may overlap, as those of two threads do: the checks end with the last one. An
     interrupt stays one.
     """
-    program = f"""{PYTHON}
+    program = f"""{PYTHON.replace("MODULE =", "with devmod_simulators.sanitize(): MODULE =")}
 import os
 with devmod_simulators.sanitize():
     assert work(99)[99] == 2
