@@ -1,5 +1,4 @@
 // Layers of networks: softmax, layer norm, activations of several types, attention, an embedding, rotations, quantization.
-#include <cooperative_groups.h>
 #include <cstdint>
 #include <cuda/std/array>
 #include <cuda/std/complex>
@@ -7,8 +6,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
-
-namespace cg = cooperative_groups;
 
 namespace layers {
 struct Relu { template <typename T> __device__ T operator()(T x) const { return x > T(0) ? x : T(0); } };
@@ -19,16 +16,15 @@ template <typename T, typename Function> __global__ void activate(const T *in, T
 }
 
 template <typename T> __global__ void layer_norm(T *__restrict__ out, const T *__restrict__ in, const T *weight, const T *bias, int width, float eps) {
-  auto block = cg::this_thread_block();
   __shared__ float mean, scale;
-  if (block.thread_rank() == 0) {
+  if (threadIdx.x == 0) {
     float sum = 0, squares = 0;
     for (int i = 0; i < width; i++) sum += float(in[i]), squares += float(in[i] * in[i]);
     mean = sum / width;
     scale = rsqrtf(squares / width - mean * mean + eps);
   }
-  block.sync();
-  for (int i = block.thread_rank(); i < width; i += block.size())
+  __syncthreads();
+  for (int i = threadIdx.x; i < width; i += blockDim.x)
     out[blockIdx.x * width + i] = T((float(in[blockIdx.x * width + i]) - mean) * scale * float(weight[i]) + float(bias[i]));
 }
 }
