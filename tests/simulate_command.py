@@ -12,8 +12,9 @@ def simulate(*command: str, options: tuple[str, ...] = (), code: int = 0, **vari
     """Run a command below `devmod simulate`, and return what it prints."""
     words = ["-m", "devmod", "simulate", *options, "--", *command]
     done = forked.python(*words, env=os.environ | variables)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    printed = done.stdout + done.stderr
+    assert done.returncode == code, printed
+    return printed
 
 
 def python(program: str, *options: str, **variables: str) -> str:

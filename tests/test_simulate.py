@@ -56,8 +56,9 @@ def test_a_simulated_device_says_so_wherever_it_is_listed(monkeypatch: pytest.Mo
 @pytest.mark.row("R49")
 def test_a_simulated_device_is_never_chosen_by_itself() -> None:
     """The wheel is installed here, and a process finds no CUDA device by it."""
-    done = forked.python("-m", "devmod", "devices")
-    assert (done.returncode, "simulated" in done.stdout) == (0, False)
+    listed = forked.python("-m", "devmod", "devices").stdout
+    assert "kind" in listed
+    assert "simulated" not in listed
 
 
 def test_each_device_has_its_architecture() -> None:
@@ -223,7 +224,7 @@ def test_tinygrad(compiler: str, tmp_path: Path) -> None:
     """Without DEV, tinygrad would import all its backends for a constant."""
     pytest.importorskip("tinygrad", reason="tinygrad is not installed")
     library = tmp_path / "libnvrtc.so"
-    variables = {"DEV": "CUDA"}
+    variables = {}
     if compiler == "NVRTC":
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -232,7 +233,7 @@ def test_tinygrad(compiler: str, tmp_path: Path) -> None:
     # tinygrad looks for NVRTC where the linker does.
     variables["LD_LIBRARY_PATH"] = f"{tmp_path}{os.pathsep}{library.resolve().parent}"
     program = str(PROGRAMS / "tinygrad_kernels.py")
-    lines = simulate(sys.executable, program, **variables).splitlines()
+    lines = simulate(sys.executable, program, DEV="CUDA", **variables).splitlines()
     assert lines == ["add True", "matmul True", "softmax True"]
 
 
@@ -264,7 +265,9 @@ def test_a_run_gives_the_bytes_of_dynamic_shared_memory(tmp_path: Path) -> None:
     file = tmp_path / "k.devmod"
     file.write_bytes(devmod.dumps(module))
     words = (
-        *("-m", "devmod", "run"),
+        "-m",
+        "devmod",
+        "run",
         str(file),
         "k",
         "x=zeros[1]",

@@ -17,7 +17,7 @@ sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 from build import OPTIONS  # noqa: E402
 from cases import SMALL_CASES  # noqa: E402
 
-TARGET, KEPT = "cuda -arch=compute_75", "cuda -format=cuda"
+TARGET = "cuda -arch=compute_75"
 
 
 @pytest.mark.volume
@@ -26,14 +26,8 @@ def test_one_source_of_both_vendors(name: str, device: Any) -> None:
     check(compiled(name, "rocm -arch=gfx1100", TARGET), device)
 
 
-@pytest.mark.volume  # NVRTC reads the header of cooperative groups twice, for 2 s each time
-def test_a_kept_source_with_groups(device: Any) -> None:
-    check(compiled("warps.hip", KEPT), device)
-
-
-@pytest.mark.row("R37")
 def test_a_kept_source(device: Any) -> None:
-    check_example("reduction", KEPT, device)
+    check_example("reduction", "cuda -format=cuda", device)
 
 
 @pytest.mark.row("R37")
