@@ -33,7 +33,7 @@ PLANTS = {
     ],
     "devmod._modules.compile": [
         (') -> Module:\n    """Compile a source for a target.', "    tile: int | None = None,\n"),
-        ("    )\n    return module\n\n\ndef build(", "        tile=tile,\n"),
+        ("        )\n        return module\n\n\ndef build(", "            tile=tile,\n"),
     ],
 }
 #: Run with `PLANTS` in the first argument. It prints where the option arrives.

@@ -26,6 +26,11 @@ def test_one_source_of_both_vendors(name: str, device: Any) -> None:
     check(compiled(name, "rocm -arch=gfx1100", TARGET), device)
 
 
+@pytest.mark.volume  # NVRTC reads the header of cooperative groups twice, for 2 s each time
+def test_a_kept_source_with_groups(device: Any) -> None:
+    check(compiled("warps.hip", "cuda -format=cuda"), device)
+
+
 def test_a_kept_source(device: Any) -> None:
     check_example("reduction", "cuda -format=cuda", device)
 
