@@ -91,9 +91,11 @@ def load() -> Any:
         from test.mockgpu.amd import emu  # type: ignore[import-not-found]  # this neither
     # The first launch would do this. It leaves an empty file where `clang` is not on PATH.
     before = tempfile.tempdir
-    with temporary_folder() as tempfile.tempdir:
-        emu._get_ftz_lib()
-    tempfile.tempdir = before
+    try:
+        with temporary_folder() as tempfile.tempdir:
+            emu._get_ftz_lib()
+    finally:
+        tempfile.tempdir = before
     # Each launch decodes its instructions, which takes longer than to execute a small kernel.
     emu.decode_inst = cache(emu.decode_inst)
     return rdna3.CodeObject

@@ -67,7 +67,9 @@ def find_zig(*, kind: str, distribution: str = "ziglang") -> str:
 def toolchain() -> str:
     """Return the name and the version of the wheel for an origin, such as "ziglang 0.17.0"."""
     folders = package_folders("ziglang")
-    return wheel_version("ziglang", os.path.join(folders[0], "zig")) if folders else "ziglang"
+    if not folders:
+        return "ziglang"
+    return wheel_version("ziglang", os.path.join(folders[0], "zig"))
 
 
 def library_headers(zig: str, processor: str) -> LibraryHeaders:
