@@ -315,6 +315,29 @@ def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
     assert max(errors) < 1e-5 * abs(np.array(expected)).max()
 
 
+def test_a_tensor_without_values() -> None:
+    """One that the function writes is state, which begins with zeros. One that it reads alone is an
+    error.
+    """
+    held = Tensor.empty(4)
+
+    def write(x: Any) -> Any:
+        held[1:3].assign(x).realize()
+        return held + held
+
+    ones = np.ones(2, "float32")
+    program: Any = export(write, tensor(2), targets="opencl")["f"].on(first_device("opencl"))
+    state = program.state()
+    assert program(ones, state=state).tolist() == [0, 2, 2, 0]
+    assert state["held"].numpy().tolist() == [0, 1, 1, 0]
+
+    export(lambda x: x + x, tensor(4), constants={"held": held})  # it is not used
+    text = "the function uses 'held', which has no values (Tensor.empty). Give it values before the export"
+    assert refusal(ArgumentError, export, lambda x: x + held, tensor(4)) == text
+    twice = refusal(ArgumentError, export, lambda x: x + (held + held), tensor(4))
+    assert twice == text
+
+
 def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
     """A processor that multiplies and adds at once rounds once."""
     weights = Tensor(np.linspace(0.3, 2, 16, dtype="float32").reshape(4, 4)).realize()

@@ -563,7 +563,7 @@ class _Plan:
         result = {**self._read}
         free = {self._originals.get(name, name) for name in self._data}
         for array in self.recording.held.values():
-            if array.original not in ("", *free, *result):
+            if array.buffer.is_realized and array.original not in ("", *free, *result):
                 result[array.original] = constant_identity(array.original, _values(array))
         return dict(sorted(result.items()))
 
@@ -596,7 +596,7 @@ class _Plan:
             self._add_values(array)
         elif role == "states":
             first = "0"
-            if buffer.buffer.numpy().any():
+            if buffer.is_realized and buffer.buffer.numpy().any():
                 first = names.take(f"{array.name}_0")
                 constant = array._replace(name=first)
                 self._declared["constants"].append(constant.text)

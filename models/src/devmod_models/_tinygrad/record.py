@@ -533,8 +533,14 @@ def _split(
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant.
+
+    Raises
+    ------
+    ArgumentError
+        A call reads a buffer of `held` that has no values.
     """
     known = effects(each_call(calls))
+    _check_values(known, held)
     changed = inputs | outputs
     for call, written in known.items():
         for each in written:
@@ -545,7 +551,6 @@ def _split(
     late = {each for each in own if each in held and not each.is_realized}
     once: Calls = []
     begun: set[UOp] = set()
-    filled: set[UOp] = set()
 
     def kept(call: UOp) -> list[UOp]:
         used = {*realize.get_call_arg_uops(call)}
@@ -553,11 +558,23 @@ def _split(
             begun.update(used & late)
             return [call]
         once.append(call)
-        filled.update(known[call])
         return []
 
     rest = replaced(calls, kept)
-    return once, rest, {each for each in own if each.is_realized or each in filled}
+    return once, rest, {each for each in own if each.is_realized or each in held}
+
+
+def _check_values(known: Mapping[UOp, set[UOp]], held: Mapping[UOp, Array]) -> None:
+    """Raise ArgumentError if a call uses an array that has no values and that no call writes."""
+    written = set[UOp]().union(*known.values())
+    for call in known:
+        for each in realize.get_call_arg_uops(call):
+            if each in held and each not in written and not each.is_realized:
+                name = held[each].original or held[each].name
+                raise ArgumentError(
+                    f"the function uses {name!r}, which has no values (Tensor.empty). Give it values before the export",
+                    argument="fn",
+                )
 
 
 def reached(known: Mapping[UOp, set[UOp]], buffers: set[UOp]) -> set[UOp]:
