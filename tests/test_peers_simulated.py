@@ -25,12 +25,12 @@ def test_of_the_device(): assert sys.modules.setdefault("fault", None)
 @pytest.mark.parametrize("number", range(20))
 def test_after(number): assert "fault" not in sys.modules
 def test_wrong(): assert os.system("printf . >> runs.txt") == 2
-def test_crashes(): os.abort()
+def test_hangs(): time.sleep(100)
 def test_skipped(): pytest.skip("no reason")
 def test_last(): assert os.environ["DEVMOD_STANDIN_ARCH"] == "90"
 """
-#: It takes time.
-HANGS = "def test_hangs(): time.sleep(100)\n"
+#: It ends its process too, at once.
+CRASHES = "def test_crashes(): os.abort()\n"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def run(
     [
         (TESTS, "3 | 1 | 1: a fault; 1: sums; 1: no result"),
         pytest.param(
-            TESTS + HANGS,
+            TESTS + CRASHES,
             "4 | 1 | 2: no result; 1: a fault; 1: sums",
             marks=pytest.mark.volume,
         ),
