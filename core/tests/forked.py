@@ -109,9 +109,10 @@ def dependencies() -> Path:
 
 @functools.cache
 def _server(*flags: str) -> subprocess.Popen[bytes]:
-    path, packages, late = [str(SOURCE), str(dependencies())], _PACKAGES, _LATE
-    if "-S" not in flags:
-        path, packages, late = [], f"{packages} {_INSTALLED}", f"{late} {_INSTALLED_LATE}"
+    path: list[str] = []
+    packages, late = f"{_PACKAGES} {_INSTALLED}", f"{_LATE} {_INSTALLED_LATE}"
+    if "-S" in flags:
+        path, packages, late = [str(SOURCE), str(dependencies())], _PACKAGES, _LATE
     start = f"PATH, PACKAGES, LATE = {path, packages, late!r}"
     command = [sys.executable, *flags, "-c", start + _SERVER]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
