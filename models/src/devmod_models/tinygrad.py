@@ -77,7 +77,7 @@ def export(
 
     The function is called up to four times, and its kernels do not run. Tensors that it uses are
     constants. Those that it assigns, such as a cache of keys and values, are state: ``program(x,
-    state=program.state())``.
+    state=program.state())``. State without values (`Tensor.empty`) begins with zeros.
 
     Parameters
     ----------
