@@ -1181,7 +1181,7 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
     x = np.arange(1000, dtype="int32")
     array, result = f.device.from_numpy(x), f.device.empty(1000, "int32")
     bound = f.bind(array, y=result)
-    assert f.temporary_bytes(n=1000) == 2 * 4000
+    assert f.temporary_bytes(n=np.int64(1000)) == 2 * 4000
     for _ in range(3):
         assert np.array_equal(f(x), x + 7)
         assert np.array_equal(f(array).numpy(), x + 7)

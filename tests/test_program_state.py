@@ -126,7 +126,7 @@ def test_a_length_of_the_state_alone_is_given_once() -> None:
     assert f.open_lengths == ["size"]
     with pytest.raises(devmod.ArgumentError, match="the length 'size' is an integer, got 'a'"):
         f.state(size="a")
-    state = f.state(size=2)
+    state = f.state(size=np.int64(2))
     assert state["total"].shape == (2, 2)
     assert f(np.ones(4, "float32"), state=state).tolist() == [1.0] * 4
 

@@ -12,7 +12,6 @@ from sys import intern
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.dtypes import describe_value
 from devmod._values.param import declaration_text
 from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, LaunchError, count_text, did_you_mean, list_names
@@ -23,7 +22,7 @@ from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer, plain_packer
 from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument, repeat
-from devmod_runtime._program.plan import forms_of, measure, steps_of
+from devmod_runtime._program.plan import forms_of, lengths_of, measure, steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -328,17 +327,12 @@ class ProgramFunction(ProcessLocal):
             raise self.error("it has no state", "state")
         names = self.open_lengths
         constants = self.constants
-        values: dict[Any, int] = {**lengths}
         if unknown := [each for each in lengths if each not in names]:
             raise self.error(
                 f"its state has no length {unknown[0]!r} to give{did_you_mean(unknown[0], names)}",
                 unknown[0],
             )
-        if wrong := [each for each, value in lengths.items() if not hasattr(value, "__index__")]:
-            raise self.error(
-                f"the length {wrong[0]!r} is an integer, got {describe_value(lengths[wrong[0]])}",
-                wrong[0],
-            )
+        values: dict[Any, int] = lengths_of(lengths, self.error)
         if missing := [each for each in names if each not in lengths]:
             raise self.error(
                 f"its state also needs {list_names(missing)}: f.state({missing[0]}=…)", missing[0]

@@ -40,7 +40,7 @@ from devmod_readers.programs import Program, check_kernels, constant_of, names_i
 from devmod_runtime._device.device import Device
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._program.function import ProgramFunction, UnbuiltProgram
-from devmod_runtime._program.plan import Shapes, forms_of
+from devmod_runtime._program.plan import Shapes, forms_of, lengths_of
 
 #: The constants of each const_loader on devices: several programs have them.
 _constants: WeakKeyDictionary[Module, Once] = WeakKeyDictionary()
@@ -136,7 +136,7 @@ class ProgramModule(PayloadModule):
             each.name: each.default for each in program.scalars if each.is_integer
         }
         names = {*program.length_names, *scalars}
-        values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
+        values = {key: value for key, value in scalars.items() if value is not None}
 
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(
@@ -151,10 +151,7 @@ class ProgramModule(PayloadModule):
                 f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}",
                 unknown[0],
             )
-        if wrong := [each for each, value in lengths.items() if type(value) is not int]:
-            raise error(
-                f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0]
-            )
+        values |= lengths_of(lengths, error)
         if missing := sorted(_names_needed(program) - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
         shapes = Shapes(program, forms_of(program), program.lifetimes(), values, error)

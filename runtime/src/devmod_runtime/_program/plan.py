@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from operator import itemgetter
+from operator import index, itemgetter
 from typing import Any, NamedTuple
 
 from devmod import Param
+from devmod._values.dtypes import describe_value
 from devmod.backend import (
     ConversionError,
     array_bytes,
@@ -186,6 +187,18 @@ def _check_requirements(program: Program, values: Values, error: Error) -> None:
         if not COMPARISONS[name](one, two):
             text = f"{expression_text(left)} {name} {expression_text(right)}"
             raise error(f"it requires {text}, and that is {one} {name} {two}", "")
+
+
+def lengths_of(given: Mapping[str, Any], error: Error) -> dict[str, int]:
+    """Return lengths as integers of Python. Raise ArgumentError for one that is no integer."""
+    result: dict[str, int] = {}
+    for name, value in given.items():
+        try:
+            result[name] = index(value)
+        except TypeError:
+            text = f"the length {name!r} is an integer, got {describe_value(value)}"
+            raise error(text, name) from None
+    return result
 
 
 def measure(array: Array, values: Values, error: Error) -> tuple[Shape, int]:
