@@ -338,6 +338,47 @@ def test_a_tensor_without_values() -> None:
     assert twice == text
 
 
+class Holder:
+    """A function that replaces a tensor."""
+
+    def __init__(self) -> None:
+        self.held = tensor(4)
+
+    def same(self, x: Any) -> Any:
+        self.held = self.held.cast("float16").realize()
+        return x + self.held
+
+    def result(self, x: Any) -> Any:
+        self.held = (x + x).realize()
+        return self.held + 1
+
+    def average(self, x: Any) -> Any:
+        self.held = (self.held * 0.5 + x).realize()
+        return self.held
+
+    def lazy(self, x: Any) -> Any:
+        self.held = self.held * 0.5 + x
+        return self.held.sum()
+
+
+def test_a_tensor_that_the_function_replaces() -> None:
+    """One that depends on no input is a constant, and one that no later call uses a temporary."""
+    x = np.ones(4, "float32")
+    for name in ("same", "result"):
+        holder = Holder()
+        expected = 3 * x
+        if name == "same":
+            expected = x + holder.held.numpy().astype("float16")
+        module = export(getattr(holder, name), tensor(4), targets="opencl")
+        program: Any = module["f"].on(first_device("opencl"))
+        assert not program.states
+        assert program(x).tolist() == expected.tolist()
+    for name in ("average", "lazy"):
+        assert refusal(ArgumentError, export, getattr(Holder(), name), tensor(4)) == (
+            "the function replaces the tensor 'held', which it uses, and a later call would use the old one. Assign the values: held.assign(…)"
+        )
+
+
 def test_constants_are_computed_once_and_equally_on_each_processor() -> None:
     """A processor that multiplies and adds at once rounds once."""
     weights = Tensor(np.linspace(0.3, 2, 16, dtype="float32").reshape(4, 4)).realize()

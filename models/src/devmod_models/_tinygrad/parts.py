@@ -14,10 +14,10 @@ from tinygrad.dtype import AddrSpace
 from tinygrad.engine import realize
 from tinygrad.uop.ops import Ops, UOp, _substitute, graph_rewrite
 
-from devmod_models._tinygrad.record import replaced
+from devmod_models._tinygrad.record import accesses, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from devmod_models._tinygrad.record import Recording
 
@@ -56,13 +56,6 @@ def in_parts(recording: Recording, most: int) -> Recording:
     return recording._replace(calls=replaced(recording.calls, calls_of))
 
 
-def _accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
-    """Yield the buffer and the node of each access of a kernel."""
-    for node in tree.toposort():
-        if node.op is Ops.INDEX and node.src[0].op is Ops.PARAM:
-            yield buffers[node.src[0].arg.slot], node
-
-
 def _loops(call: UOp) -> list[UOp]:
     """Return the loops of a fixed length around all that a kernel does."""
     result = []
@@ -83,7 +76,7 @@ def _rows(call: UOp, buffer: UOp) -> int:
     equal runs of its elements. Without one, each element is a row.
     """
     size: int = buffer.max_numel()
-    for own, node in _accesses(call.src[0], realize.get_call_arg_uops(call)):
+    for own, node in accesses(call.src[0], realize.get_call_arg_uops(call)):
         for loop in _loops(call):
             length = int(loop.vmax) + 1
             if own is buffer and _row(node.src[1], size // length) is loop:
@@ -140,7 +133,7 @@ def _loops_over_parts(call: UOp, found: Mapping[UOp, _Parts]) -> Iterator[dict[U
     no such loop.
     """
     loops = _loops(call)
-    for buffer, node in _accesses(call.src[0], realize.get_call_arg_uops(call)):
+    for buffer, node in accesses(call.src[0], realize.get_call_arg_uops(call)):
         if buffer not in found:
             continue
         parts = found[buffer]
@@ -190,7 +183,7 @@ def _changes(tree: UOp, found: Mapping[UOp, _Parts], buffers: list[UOp]) -> dict
     """Return what replaces loads and stores. `buffers` gets the parts."""
     elements: dict[UOp, list[tuple[UOp, UOp]]] = {}
     changes: dict[UOp, UOp] = {}
-    for buffer, node in _accesses(tree, [*buffers]):
+    for buffer, node in accesses(tree, [*buffers]):
         if buffer in found:
             elements[node] = _elements(node, found[buffer], buffers)
             *others, (_, changes[node]) = elements[node]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from keyword import iskeyword
+from math import prod
 from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -479,8 +480,36 @@ def record(
     named = _held_arrays(held, given, names)
     once, kept, states = _split(tape.calls, given, {each.buffer for each in made}, named)
     _run(once, {}, {})
+    _check_assigned(before, held, kept, given)
     fixed = set[UOp]().union(*map(realize.get_call_arg_uops, once))
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
+
+
+def _check_assigned(
+    before: Mapping[str, Tensor],
+    after: Mapping[str, Tensor],
+    calls: Iterable[UOp | Repeat],
+    inputs: set[UOp],
+) -> None:
+    """Raise ArgumentError if calls use a tensor of which the function has made another one, with
+    values that depend on inputs.
+    """
+    common = before.keys() & after.keys()
+    names = [name for name in sorted(common) if after[name] is not before[name]]
+    if not names:
+        return
+    known = effects(each_call(calls))
+    used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
+    changed = reached(known, inputs)
+    for name in names:
+        old = buffer_of(before[name])
+        is_same = buffer_of(after[name]) is old
+        if old in used and not is_same and not changed.isdisjoint(after[name].uop.toposort()):
+            raise ArgumentError(
+                f"the function replaces the tensor {name!r}, which it uses, and a later call would use the old one. Assign the values: "
+                f"{name}.assign(…)",
+                argument="fn",
+            )
 
 
 def _bound_variables(inputs: Mapping[str, Any]) -> Iterable[UOp]:
@@ -532,7 +561,8 @@ def _split(
     """Return the calls that depend on constants alone, the others, and the buffers that are state.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
-    call makes, is state. The calls that fill it before any other uses it are constant.
+    call makes, is state. The calls that fill it before any other uses it are constant. It is no
+    state if a call that is not constant gives it all its values first.
 
     Raises
     ------
@@ -551,17 +581,45 @@ def _split(
     late = {each for each in own if each in held and not each.is_realized}
     once: Calls = []
     begun: set[UOp] = set()
+    filled: set[UOp] = set()
+    renewed: set[UOp] = set()
 
     def kept(call: UOp) -> list[UOp]:
         used = {*realize.get_call_arg_uops(call)}
         if call.src[0].variables() or not used.isdisjoint((dynamic - late) | begun):
+            for each in (used & late) - begun - filled:
+                if _fills(call, each):
+                    renewed.add(each)
             begun.update(used & late)
             return [call]
         once.append(call)
+        filled.update(known[call])
         return []
 
     rest = replaced(calls, kept)
-    return once, rest, {each for each in own if each.is_realized or each in held}
+    states = {each for each in own if each.is_realized or each in late - renewed}
+    return once, rest, states
+
+
+def _fills(call: UOp, buffer: UOp) -> bool:
+    """Return whether a call writes all elements of a buffer and reads none."""
+    tree = call.src[0]
+    written = {each.src[0] for each in tree.toposort() if each.op is Ops.STORE}
+    most = 0
+    for own, access in accesses(tree, realize.get_call_arg_uops(call)):
+        if own is buffer and access not in written:
+            return False
+        if own is buffer:
+            most = max(most, prod(each.vmax + 1 for each in access.ranges))
+    count: int = buffer.max_numel()
+    return most == count
+
+
+def accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
+    """Yield the buffer and the node of each access of a kernel."""
+    for node in tree.toposort():
+        if node.op is Ops.INDEX and node.src[0].op is Ops.PARAM:
+            yield buffers[node.src[0].arg.slot], node
 
 
 def _check_values(known: Mapping[UOp, set[UOp]], held: Mapping[UOp, Array]) -> None:
