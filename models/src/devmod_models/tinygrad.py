@@ -309,7 +309,7 @@ def _check_version() -> None:
 
 def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
     """Return the inputs by their names."""
-    from tinygrad import Tensor, UOp
+    from tinygrad import Tensor, UOp, dtypes
 
     if names is None:
         names = default_names(fn, len(inputs))
@@ -323,6 +323,11 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
         if not isinstance(each, Tensor) and not (isinstance(each, UOp) and each.is_bound_var):
             raise ArgumentError(
                 f"the input {label!r} is {type(each).__name__}; expected a Tensor or a bound Variable",
+                argument=label,
+            )
+        if each.dtype in dtypes.weaks and isinstance(each, Tensor):
+            raise ArgumentError(
+                f"the input {label!r} is a number without an element type; give it one, as in Tensor(1.5, dtype='float32')",
                 argument=label,
             )
     return given

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tinygrad import Tensor, dtypes
 from tinygrad.engine import realize
+from tinygrad.engine.jit import JitError
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
 from tinygrad.uop import ops
@@ -338,12 +339,10 @@ class Tape:
         """Run the calls: all, or where some depend on buffers without a value, those that depend on
         constants alone. A later run has what these give, such as copies of constants.
         """
-        known = effects(each_call(self.calls))
-        used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
-        missing = {each for each in used.difference(*known.values()) if not each.is_realized}
+        missing = _without_values(effects(each_call(self.calls)))
         items = self.calls
         if missing:
-            items, _, _ = _split(items, missing, set(), {})
+            items, *_ = _split(items, missing, set(), {})
         _run(items, self._values, {})
 
 
@@ -467,7 +466,7 @@ def record(
 
     tape = Tape(names)
     with tape.capturing():
-        results = _results(fn(*arguments), outputs)
+        results = _results(_returned(fn, arguments), outputs)
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
         assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
@@ -478,9 +477,9 @@ def record(
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
     given = {each.buffer for each in own}
     named = _held_arrays(held, given, names)
-    once, kept, states = _split(tape.calls, given, {each.buffer for each in made}, named)
+    once, kept, states, dynamic = _split(tape.calls, given, {each.buffer for each in made}, named)
     _run(once, {}, {})
-    _check_assigned(before, held, kept, given)
+    _check_assigned(before, held, kept, dynamic)
     fixed = set[UOp]().union(*map(realize.get_call_arg_uops, once))
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
@@ -489,22 +488,17 @@ def _check_assigned(
     before: Mapping[str, Tensor],
     after: Mapping[str, Tensor],
     calls: Iterable[UOp | Repeat],
-    inputs: set[UOp],
+    changed: set[UOp],
 ) -> None:
     """Raise ArgumentError if calls use a tensor of which the function has made another one, with
-    values that depend on inputs.
+    values that depend on buffers of `changed`.
     """
-    common = before.keys() & after.keys()
-    names = [name for name in sorted(common) if after[name] is not before[name]]
-    if not names:
-        return
-    known = effects(each_call(calls))
-    used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
-    changed = reached(known, inputs)
-    for name in names:
+    used = set[UOp]().union(*map(realize.get_call_arg_uops, each_call(calls)))
+    for name in sorted(before.keys() & after.keys()):
         old = buffer_of(before[name])
-        is_same = buffer_of(after[name]) is old
-        if old in used and not is_same and not changed.isdisjoint(after[name].uop.toposort()):
+        new = after[name]
+        is_replaced = old in used and buffer_of(new) is not old
+        if is_replaced and not changed.isdisjoint(new.uop.toposort()):
             raise ArgumentError(
                 f"the function replaces the tensor {name!r}, which it uses, and a later call would use the old one. Assign the values: "
                 f"{name}.assign(…)",
@@ -557,8 +551,9 @@ def _held_arrays(
 
 def _split(
     calls: Calls, inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
-) -> tuple[Calls, Calls, set[UOp]]:
-    """Return the calls that depend on constants alone, the others, and the buffers that are state.
+) -> tuple[Calls, Calls, set[UOp], set[UOp]]:
+    """Return the calls that depend on constants alone, the others, the buffers that are state, and
+    those whose values differ from call to call.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant. It is no
@@ -570,7 +565,13 @@ def _split(
         A call reads a buffer of `held` that has no values.
     """
     known = effects(each_call(calls))
-    _check_values(known, held)
+    missing = [held[each] for each in held.keys() & _without_values(known)]
+    if missing:
+        names = sorted(each.original or each.name for each in missing)
+        raise ArgumentError(
+            f"the function uses tensors that have no values (Tensor.empty): {list_names(names)}. Give them values before the export",
+            argument="fn",
+        )
     changed = inputs | outputs
     for call, written in known.items():
         for each in written:
@@ -597,8 +598,8 @@ def _split(
         return []
 
     rest = replaced(calls, kept)
-    states = {each for each in own if each.is_realized or each in late - renewed}
-    return once, rest, states
+    states = {each for each in own if each.is_realized} | (late - renewed)
+    return once, rest, states, dynamic
 
 
 def _fills(call: UOp, buffer: UOp) -> bool:
@@ -611,8 +612,7 @@ def _fills(call: UOp, buffer: UOp) -> bool:
             return False
         if own is buffer:
             most = max(most, prod(each.vmax + 1 for each in access.ranges))
-    count: int = buffer.max_numel()
-    return most == count
+    return bool(most == buffer.max_numel())
 
 
 def accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
@@ -622,17 +622,10 @@ def accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
             yield buffers[node.src[0].arg.slot], node
 
 
-def _check_values(known: Mapping[UOp, set[UOp]], held: Mapping[UOp, Array]) -> None:
-    """Raise ArgumentError if a call uses an array that has no values and that no call writes."""
-    written = set[UOp]().union(*known.values())
-    for call in known:
-        for each in realize.get_call_arg_uops(call):
-            if each in held and each not in written and not each.is_realized:
-                name = held[each].original or held[each].name
-                raise ArgumentError(
-                    f"the function uses {name!r}, which has no values (Tensor.empty). Give it values before the export",
-                    argument="fn",
-                )
+def _without_values(known: Mapping[UOp, set[UOp]]) -> set[UOp]:
+    """Return the buffers that calls use and none writes, and that have no values before."""
+    used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
+    return {each for each in used.difference(*known.values()) if not each.is_realized}
 
 
 def reached(known: Mapping[UOp, set[UOp]], buffers: set[UOp]) -> set[UOp]:
@@ -674,6 +667,18 @@ def effects(calls: Iterable[UOp]) -> dict[UOp, set[UOp]]:
                 if target.op is Ops.PARAM:
                     result[call].add(buffers[target.arg.slot])
     return result
+
+
+def _returned(fn: Any, arguments: Sequence[Any]) -> Any:
+    """Return what the function returns. Raise ArgumentError if it reads values of a call."""
+    try:
+        return fn(*arguments)
+    except JitError as error:
+        raise ArgumentError(
+            "the function reads the values of a tensor (item, numpy, tolist, data), which each call has anew. Compute with Tensors, as in "
+            "condition.where(a, b)",
+            argument="fn",
+        ) from error
 
 
 def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
