@@ -602,14 +602,14 @@ RANDOMS = (
             lambda x: 3,
             FOUR,
             ONE,
-            "the function returned int; expected a Tensor, or several of them",
+            "fn returned int; expected a Tensor, or several of them",
         ),
-        (lambda: 3, [], ONE, "the function returned int; expected a Tensor, or several of them"),
+        (lambda: 3, [], ONE, "fn returned int; expected a Tensor, or several of them"),
         (
             lambda x: x,
             FOUR,
             {**ONE, "outputs": ["a", "b"]},
-            "outputs has 2 names; the function has 1 results",
+            "outputs has 2 names; fn has 1 results",
         ),
         (
             lambda x, y: x,

@@ -100,6 +100,52 @@ def test_an_input_of_dynamic_that_the_model_does_not_have(torch: Any) -> None:
     )
 
 
+def model_of(torch: Any, forward: Any) -> Any:
+    """A module with the function."""
+
+    class Own(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return forward(x)
+
+    return Own()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_results_by_name_and_an_input_that_the_model_changes(torch: Any) -> None:
+    need_opencl()
+    x = torch.ones(3)
+    model = model_of(torch, lambda x: {"two": x.add_(1), "four": x * 2})
+    module = interop.export(model, (x,), targets="opencl")
+    assert x.tolist() == [1, 1, 1]
+    two, four = module["own"](np.ones(3, "float32"))
+    assert (two.tolist(), four.tolist()) == ([2] * 3, [4] * 3)
+    assert [each.name for each in module.functions["own"].interface.params] == ["x", "two", "four"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_no_program_returns_or_takes(torch: Any) -> None:
+    def text(model: Any, x: Any = None, **options: Any) -> str:
+        given = torch.ones(3) if x is None else x
+        return refusal(
+            devmod.DevmodError, interop.export, model, (given,), targets="opencl", **options
+        )
+
+    assert (
+        text(len)
+        == "torch.export: the model is builtin_function_or_method; expected a torch.nn.Module"
+    )
+    expected = "model returned {}; expected a Tensor, or several of them"
+    for value, types in ((None, "NoneType"), ((), "nothing"), ([[1], 2], "list, int")):
+        assert text(model_of(torch, lambda _, value=value: value)) == expected.format(types)
+    one = model_of(torch, lambda x: x + torch.rand(3))
+    assert text(one, outputs=["a", "b"]) == "outputs has 2 names; model has 1 results"
+    halves = torch.ones(3, dtype=torch.bfloat16)
+    assert text(one, halves) == (
+        "torch.export: 'x' is torch.bfloat16, which NumPy does not have. Export model.float() with other arguments"
+    )
+    assert text(one).startswith("own: ")
+
+
 def test_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     text = refusal(ToolchainNotFoundError, interop.export, None, (), targets="opencl")

@@ -250,7 +250,9 @@ def _unique(option: str, pairs: list[Any]) -> dict[str, str]:
 
 
 def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
-    """Return the answer of the other process. `show` gets its progress."""
+    """Return the answer of the other process. `show` gets its progress, and `path` is the model in
+    errors.
+    """
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
     # `main` hides them from it alone.
     with Worker(
@@ -258,7 +260,8 @@ def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
     ) as worker:
         while answer := worker.answer(TIMEOUT):
             if "error" in answer:
-                raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
+                text = answer["text"].replace(request["model"], path)
+                raise getattr(errors, answer["error"])(text, log=answer["log"])
             if "progress" not in answer:
                 return answer
             show(answer["progress"], answer["done"])

@@ -1,9 +1,12 @@
-"""The names of a function's inputs and results in its program, where the caller gives none."""
+"""The names of a function's inputs and results in its program."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from devmod.errors import ArgumentError
 
 
 def default_names(fn: Any, count: int) -> list[str]:
@@ -22,3 +25,28 @@ def result_names(count: int) -> list[str]:
     if count == 1:
         return ["y"]
     return [f"y{number}" for number in range(count)]
+
+
+def named_results(
+    value: Any, names: Sequence[str] | None, tensor: type, argument: str
+) -> dict[str, Any]:
+    """Return what a function or a model, which is an argument of `export`, has returned: tensors by
+    name.
+    """
+    results = value
+    if not isinstance(value, Mapping):
+        if not isinstance(value, (tuple, list)):
+            value = [value]
+        results = dict(zip(result_names(len(value)), value, strict=True))
+    wrong = [type(each).__name__ for each in results.values() if not isinstance(each, tensor)]
+    if wrong or not results:
+        raise ArgumentError(
+            f"{argument} returned {', '.join(wrong) or 'nothing'}; expected a Tensor, or several of them",
+            argument=argument,
+        )
+    if names is not None and len(names) != len(results):
+        raise ArgumentError(
+            f"outputs has {len(names)} names; {argument} has {len(results)} results",
+            argument="outputs",
+        )
+    return dict(zip(names or map(str, results), results.values(), strict=True))

@@ -95,7 +95,8 @@ def export(
         The names of the inputs. Default: those of the function's parameters. A variable keeps its
         own.
     outputs
-        The names of the results. Default: ``y``, or ``y0``, ``y1`` of several.
+        The names of the results. Default: the keys of a dict, or ``y``, or ``y0``, ``y1`` of
+        several.
     constants
         Tensors that the function uses, by the names that the file gives them. Default: the names of
         `get_state_dict`, or of variables.

@@ -17,7 +17,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
-from devmod_models._names import default_names, result_names
+from devmod_models._names import default_names, named_results
 from devmod_models.tinygrad import texts_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def export(
     name
         The name of the program. Default: that of the model's class.
     outputs
-        The names of the results. Default: ``y``, or ``y0``, ``y1`` of several.
+        The names of the results. Default: the keys of a dict, or ``y``, or ``y0``, ``y1`` of
+        several.
     half
         "all" for weights and layers in float16, "weights" for weights alone.
     report
@@ -78,7 +79,8 @@ def export(
     ToolchainNotFoundError
         torch is not installed, or what its exporter needs.
     ArgumentError
-        An argument is no tensor, or `dynamic` does not fit.
+        The model is no module, an argument or a result no tensor that NumPy can have, or `dynamic`
+        does not fit.
     CompileError
         torch.onnx or tinygrad cannot export the model, or a result differs.
 
@@ -95,40 +97,44 @@ def export(
         raise ToolchainNotFoundError(
             f"models of PyTorch cannot be exported here: {missing}"
         ) from error
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(
+            f"torch.export: the model is {type(model).__name__}; expected a torch.nn.Module",
+            argument="model",
+        )
     dynamic = dynamic or {}
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
     names = _names(model, args)
     dims = _dims(dynamic, names)
     was_training = model.training
     model.eval()
+    args = [each.detach().clone() for each in args]  # the model may change them
     try:
-        with torch.no_grad():
-            results = model(*args)
-            if isinstance(results, torch.Tensor):
-                results = (results,)
-            results_by_name = dict(zip(_output_names(outputs, results), results, strict=True))
-            with temporary_folder() as folder:
-                path = os.path.join(folder, f"{label}.onnx")
-                _write(model, args, path, names, [*results_by_name], dynamic)
-                request: dict[str, Any] = {
-                    "model": path,
-                    "targets": texts_of(targets),
-                    "name": label,
-                    "dims": dims,
-                    "file": f"{label}.devmod",
-                    "inputs": _saved(folder, "input", dict(zip(names, args, strict=True))),
-                    "expected": _saved(folder, "output", results_by_name),
-                    "output": os.path.join(folder, f"{label}.devmod"),
-                    "is_checked": True,
-                    "is_tuned": False,
-                    "half": half,
-                }
-                answer = ask(request, label, lambda *_: None)
-                if report is not None:
-                    for line in (*answer["lines"], *answer["notes"]):
-                        report(line)
-                with open(request["output"], "rb") as file:
-                    return devmod.loads(file.read())
+        with torch.no_grad(), temporary_folder() as folder:
+            inputs = _saved(folder, "input", dict(zip(names, args, strict=True)))
+            results = named_results(model(*args), outputs, torch.Tensor, "model")
+            expected = _saved(folder, "output", results)
+            path = os.path.join(folder, f"{label}.onnx")
+            _write(model, args, path, names, [*results], dynamic)
+            request: dict[str, Any] = {
+                "model": path,
+                "targets": texts_of(targets),
+                "name": label,
+                "dims": dims,
+                "file": f"{label}.devmod",
+                "inputs": inputs,
+                "expected": expected,
+                "output": os.path.join(folder, f"{label}.devmod"),
+                "is_checked": True,
+                "is_tuned": False,
+                "half": half,
+            }
+            answer = ask(request, label, lambda *_: None)
+            if report is not None:
+                for line in (*answer["lines"], *answer["notes"]):
+                    report(line)
+            with open(request["output"], "rb") as file:
+                return devmod.loads(file.read())
     finally:
         model.train(was_training)
 
@@ -156,15 +162,6 @@ def _dims(dynamic: Mapping[str, Mapping[int, Length]], names: Sequence[str]) -> 
         for label, low, high in axes.values():
             dims[label] = f"{low}..{high}"
     return dims
-
-
-def _output_names(names: Sequence[str] | None, results: Sequence[Any]) -> list[str]:
-    if names is not None and len(names) != len(results):
-        raise ArgumentError(
-            f"torch.export: outputs has {len(names)} names; the model has {len(results)} results",
-            argument="outputs",
-        )
-    return [*(names or result_names(len(results)))]
 
 
 def _write(
@@ -213,5 +210,12 @@ def _saved(folder: str, role: str, tensors: Mapping[str, Any]) -> dict[str, str]
     paths = {}
     for number, (name, tensor) in enumerate(tensors.items()):
         paths[name] = os.path.join(folder, f"{role}{number}.npy")
-        np.save(paths[name], tensor.detach().cpu().numpy())
+        try:
+            array = tensor.cpu().numpy()
+        except TypeError:
+            raise ArgumentError(
+                f"torch.export: {name!r} is {tensor.dtype}, which NumPy does not have. Export model.float() with other arguments",
+                argument="args",
+            ) from None
+        np.save(paths[name], array)
     return paths

@@ -22,7 +22,7 @@ from tinygrad.uop.ops import Ops, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
-from devmod_models._names import result_names
+from devmod_models._names import named_results
 from devmod_models.onnx import TYPES
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
@@ -466,7 +466,7 @@ def record(
 
     tape = Tape(names)
     with tape.capturing():
-        results = _results(_returned(fn, arguments), outputs)
+        results = named_results(_returned(fn, arguments), outputs, Tensor, "fn")
         flat = {name: each.reshape(each.numel()).clone() for name, each in results.items()}
         held = {**constants, **_held_tensors(fn)}
         assigned = [each for each in held.values() if each.uop.base.op is Ops.AFTER]
@@ -679,27 +679,6 @@ def _returned(fn: Any, arguments: Sequence[Any]) -> Any:
             "condition.where(a, b)",
             argument="fn",
         ) from error
-
-
-def _results(value: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
-    """Return the results of a function by their names."""
-    results = value
-    if not isinstance(value, dict):
-        if not isinstance(value, (tuple, list)):
-            value = [value]
-        results = dict(zip(result_names(len(value)), value, strict=True))
-    wrong = [type(each).__name__ for each in results.values() if not isinstance(each, Tensor)]
-    if wrong or not results:
-        raise ArgumentError(
-            f"the function returned {', '.join(wrong) or 'nothing'}; expected a Tensor, or several of them",
-            argument="fn",
-        )
-    if names is not None and len(names) != len(results):
-        raise ArgumentError(
-            f"outputs has {len(names)} names; the function has {len(results)} results",
-            argument="outputs",
-        )
-    return dict(zip(names or map(str, results), results.values(), strict=True))
 
 
 def largest(length: Any) -> int:
