@@ -71,6 +71,7 @@ def test_a_kernel_has_as_many_registers_as_live_at_once(
     assert registers(kernel(ptx(directives, pragma))) == expected
 
 
+@pytest.mark.volume_but
 def test_an_option_of_the_compiler_limits_registers() -> None:
     assert registers(kernel(ptx(), (MAX_REGISTERS, 40))) == 40
     assert registers(kernel(ptx(), (MAX_REGISTERS, 200))) == REGISTERS

@@ -66,6 +66,7 @@ def test_a_copy_within_a_device_and_a_fill_are_not_waited_for(
     assert (calls.read(memory, 4), calls.read(other, 4)) == (b"\7" * 4, b"old!")
 
 
+@pytest.mark.volume_but("cuda13")
 def test_the_hints_of_a_stream_are_kept(calls: Runtime) -> None:
     stream = calls.make("cudaStreamCreateWithPriority", NON_BLOCKING, -5)
     for name, value in (("Flags", NON_BLOCKING), ("Priority", -5), ("Device", 0)):
