@@ -54,6 +54,7 @@ def registers(function: Any) -> int:
     return int(driver.cuFuncGetAttribute(NUM_REGS, function))
 
 
+@pytest.mark.volume_but(".maxnreg 57--57")
 @pytest.mark.parametrize(
     ("directives", "pragma", "expected"),
     [
