@@ -510,6 +510,7 @@ def test_an_invalid_member_or_default_is_an_error() -> None:
             )
             for value in (
                 {},
+                {"per_thread": 0},
                 {"per_thread": -1},
                 {"per_thread": 4.0},
             )
