@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from devmod_simulators.drivers.build import VARIABLE as CFLAGS
-
 ROOT = Path(__file__).resolve().parent.parent
 #: Adds n floats, in CUDA C++ and HIP; NVRTC's output for it is a few lines of PTX.
 ADD = """
@@ -43,7 +41,7 @@ class VendorDriver:
             for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")
         ]
         # As in a wheel. The driver of a source tree is not optimized, and a launch calls it.
-        os.environ.setdefault(CFLAGS, "-O1")
+        os.environ.setdefault("DEVMOD_STANDIN_CFLAGS", "-O1")
         self._kind = kind
         self._vendor = getattr(import_module(f"standin_{kind}"), kind.upper())
         self.on_hardware = self._vendor.on_hardware
