@@ -106,9 +106,9 @@ def export(
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
     names = _names(model, args)
     dims = _dims(dynamic, names)
+    args = [each.detach().clone() for each in args]  # the model may change them
     was_training = model.training
     model.eval()
-    args = [each.detach().clone() for each in args]  # the model may change them
     try:
         with torch.no_grad(), temporary_folder() as folder:
             inputs = _saved(folder, "input", dict(zip(names, args, strict=True)))

@@ -211,7 +211,7 @@ class Recording(NamedTuple):
         #: The temporaries that are used last by each item of `calls`, of the last item first.
         free: list[set[UOp]] = []
         for item in reversed(self.calls):
-            used = set[UOp]().union(*map(realize.get_call_arg_uops, each_call([item])))
+            used = _used([item])
             free.append({each for each in used - kept if not each.is_realized})
             kept |= used
         for item in self.calls:
@@ -480,7 +480,7 @@ def record(
     once, kept, states, dynamic = _split(tape.calls, given, {each.buffer for each in made}, named)
     _run(once, {}, {})
     _check_assigned(before, held, kept, dynamic)
-    fixed = set[UOp]().union(*map(realize.get_call_arg_uops, once))
+    fixed = _used(once)
     return Recording(kept, own, made, named, states, variables, names, fixed, {})
 
 
@@ -493,7 +493,7 @@ def _check_assigned(
     """Raise ArgumentError if calls use a tensor of which the function has made another one, with
     values that depend on buffers of `changed`.
     """
-    used = set[UOp]().union(*map(realize.get_call_arg_uops, each_call(calls)))
+    used = _used(calls)
     for name in sorted(before.keys() & after.keys()):
         old = buffer_of(before[name])
         new = after[name]
@@ -608,10 +608,11 @@ def _fills(call: UOp, buffer: UOp) -> bool:
     written = {each.src[0] for each in tree.toposort() if each.op is Ops.STORE}
     most = 0
     for own, access in accesses(tree, realize.get_call_arg_uops(call)):
-        if own is buffer and access not in written:
+        if own is not buffer:
+            continue
+        if access not in written:
             return False
-        if own is buffer:
-            most = max(most, prod(each.vmax + 1 for each in access.ranges))
+        most = max(most, prod(each.vmax + 1 for each in access.ranges))
     return bool(most == buffer.max_numel())
 
 
@@ -622,10 +623,14 @@ def accesses(tree: UOp, buffers: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
             yield buffers[node.src[0].arg.slot], node
 
 
+def _used(calls: Iterable[UOp | Repeat]) -> set[UOp]:
+    """Return the buffers that calls use, also those in repeats."""
+    return set[UOp]().union(*map(realize.get_call_arg_uops, each_call(calls)))
+
+
 def _without_values(known: Mapping[UOp, set[UOp]]) -> set[UOp]:
     """Return the buffers that calls use and none writes, and that have no values before."""
-    used = set[UOp]().union(*map(realize.get_call_arg_uops, known))
-    return {each for each in used.difference(*known.values()) if not each.is_realized}
+    return {each for each in _used(known).difference(*known.values()) if not each.is_realized}
 
 
 def reached(known: Mapping[UOp, set[UOp]], buffers: set[UOp]) -> set[UOp]:
