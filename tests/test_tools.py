@@ -88,40 +88,44 @@ def person(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_venv_module_is_installed_where_one_may(
-    monkeypatch: pytest.MonkeyPatch, person: None, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path
 ) -> None:
     package = f"python3.{sys.version_info.minor}-venv"
-    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(system, "VENV", tmp_path / "none")
+    found = iter((None, None, "ensurepip", "venv"))
+    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: next(found))
     ran = answers(monkeypatch, system)
     assert setup.can_make_venvs()
-    assert ran[-1] == [
-        "sudo",
-        "-n",
-        "apt-get",
-        "install",
-        "--yes",
-        "--no-install-recommends",
-        package,
-    ]
-    message = capsys.readouterr().err
-    assert (
-        f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install"
-        in message
-    )
+    assert ran[-1] == ["sudo", "-n", *INSTALL, package]
 
 
 def test_a_missing_venv_module_is_named_where_one_may_not(
-    monkeypatch: pytest.MonkeyPatch, person: None, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    person: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     package = f"python3.{sys.version_info.minor}-venv"
+    monkeypatch.setattr(system, "VENV", tmp_path / "none")
+    monkeypatch.setattr(system, "RUN", ())
+    monkeypatch.setattr(system, "TESTS", ())
     monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
     ran = answers(monkeypatch, system, sudo=(1, ""))
     assert not setup.can_make_venvs()
     assert ran == [["sudo", "-n", "true"]]
     assert (
-        f"On Debian and Ubuntu: sudo apt-get install {package}\nsetup: install this first, then run"
-        in capsys.readouterr().err
-    )
+        f"this installs all: sudo apt-get install {package}\n"
+        "setup: this Python has no working 'venv' module; on Debian and Ubuntu it is in the package "
+        f"{package}. Install this first, then run the command again\n"
+    ) in capsys.readouterr().err
+
+
+INSTALL = ["apt-get", "install", "--yes", "--no-install-recommends"]
+
+
+def needs(*names: str, have: set[str]) -> list[Any]:
+    """Return a need of each name; those in `have` are there."""
+    return [system.Need(name, f"does {name}", lambda name=name: name in have) for name in names]
 
 
 def test_missing_packages_are_fetched_once_with_their_purpose(
@@ -132,35 +136,95 @@ def test_missing_packages_are_fetched_once_with_their_purpose(
 ) -> None:
     monkeypatch.setattr(system, "VENV", tmp_path)
     have = {"there"}
-    needs = [
-        system.Need(name, f"does {name}", lambda name=name: name in have)
-        for name in ("there", "wanted", "nowhere")
-    ]
+    wanted = needs("there", "wanted", "nowhere", have=have)
     ran = answers(monkeypatch, system, sudo=(0, ""))
-    system.provide(needs)
-    assert ran == [
-        ["sudo", "-n", "true"],
-        [
-            "sudo",
-            "-n",
-            "apt-get",
-            "install",
-            "--yes",
-            "--no-install-recommends",
-            "wanted",
-            "nowhere",
-        ],
-    ]
-    assert (
-        "missing here:\n  - wanted: does wanted\n  - nowhere: does nowhere. Running: sudo"
-        in capsys.readouterr().err
+    system.provide(wanted)
+    assert ran == [["sudo", "-n", "true"], ["sudo", "-n", *INSTALL, "wanted", "nowhere"]]
+    assert capsys.readouterr().err == (
+        "setup: installing with apt:\n"
+        "  wanted   does wanted\n"
+        "  nowhere  does nowhere\n"
+        "setup: continuing without wanted, nowhere: what needs them is skipped, with the reason\n"
     )
     ran.clear()
-    system.provide(needs)
+    system.provide(wanted)
     assert not ran, "what could not be had is asked for once"
     have |= {"wanted", "nowhere"}
-    system.provide(needs, again=True)
+    system.provide(wanted, again=True)
     assert not ran
+
+
+class Apt:
+    """An apt that has these packages. Its list is empty before an update, if it is `new`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *packages: str, new: bool = False) -> None:
+        self.packages = packages
+        self.listed = not new
+        self.installed: set[str] = set()
+        self.ran: list[list[str]] = []
+        monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(system.os, "geteuid", lambda: 0)
+        monkeypatch.setattr(system.subprocess, "run", self.run)
+
+    def run(self, command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        self.ran.append(command)
+        task, *arguments = command[1:]
+        names = [each for each in arguments if not each.startswith("--")]
+        if task == "update":
+            self.listed = True
+        unknown = [each for each in names if each not in self.packages or not self.listed]
+        if not unknown and task == "install":
+            self.installed.update(names)
+        error = f"Reading lists\nE: Unable to locate package {''.join(unknown[:1])}\n"
+        return subprocess.CompletedProcess(command, 100 * bool(unknown), "", error)
+
+
+def test_one_package_that_apt_does_not_have_keeps_no_other_from_being_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    apt = Apt(monkeypatch, "one", "three", "four")
+    system.provide(needs("one", "two", "three", "four", have=apt.installed))
+    assert apt.installed == {"one", "three", "four"}
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "setup: apt-get cannot install two: E: Unable to locate package two",
+        "setup: continuing without two: what needs them is skipped, with the reason",
+    ]
+
+
+def test_a_package_has_another_name_in_another_suite(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    # The name is known after the update of an empty list.
+    apt = Apt(monkeypatch, "one", "library-17", new=True)
+    library = system.Need(
+        "library", "does it", lambda: "library-17" in apt.installed, others=("library-17",)
+    )
+    system.provide([*needs("one", have=apt.installed), library])
+    assert apt.installed == {"one", "library-17"}
+    assert not (tmp_path / system.STAMP).exists()
+
+
+def test_who_may_not_install_gets_one_table_and_one_command(
+    monkeypatch: pytest.MonkeyPatch,
+    person: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    monkeypatch.setattr(system, "RUN", needs("one", "here", have={"here"}))
+    monkeypatch.setattr(system, "TESTS", needs("three", have=set()))
+    answers(monkeypatch, system, sudo=(1, ""))
+    system.provide(system.RUN, again=True)
+    assert capsys.readouterr().err == (
+        "setup: these packages are missing, and this user cannot install them with apt. What needs them is skipped:\n"
+        "  one    does one\n"
+        "  three  does three\n"
+        "On Debian and Ubuntu, this installs all: sudo apt-get install one three\n"
+    )
+    system.provide(system.TESTS)
+    assert capsys.readouterr().err == ""
 
 
 def test_without_a_network_one_line_lists_what_is_missing(
@@ -174,32 +238,15 @@ def test_without_a_network_one_line_lists_what_is_missing(
         command,
         int("apt-get" in command),
         "",
-        "W: no list\nE: Temporary failure resolving 'deb.debian.org'\n",
+        "W: no list\nE: Temporary failure resolving 'mirror.example'\n",
     )
     monkeypatch.setattr(system.subprocess, "run", failed)
-    system.provide([system.Need(name, f"does {name}", lambda: False) for name in ("one", "two")])
-    assert capsys.readouterr().err.splitlines()[-2:] == [
-        "setup: apt-get failed: E: Temporary failure resolving 'deb.debian.org'",
+    system.provide(needs("one", "two", have=set()))
+    assert capsys.readouterr().err.splitlines()[-3:] == [
+        "setup: apt-get cannot install one: E: Temporary failure resolving 'mirror.example'",
+        "setup: apt-get cannot install two: E: Temporary failure resolving 'mirror.example'",
         "setup: continuing without one, two: what needs them is skipped, with the reason",
     ]
-
-
-def test_a_machine_that_has_no_list_of_packages_gets_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(system.os, "geteuid", lambda: 0)
-    ran: list[list[str]] = []
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        ran.append(command)
-        return subprocess.CompletedProcess(
-            command, int("update" not in "".join(map("".join, ran))), "", "no such package"
-        )
-
-    monkeypatch.setattr(system.subprocess, "run", run)
-    assert system.apt(["x"], "why")
-    assert [command[1] for command in ran] == ["install", "update", "install"]
 
 
 def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(

@@ -135,14 +135,20 @@ def can_make_venvs() -> bool:
     """Return whether `python -m venv` works. Debian has it in a separate package, which is
     installed if allowed.
     """
-    if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
-        return True
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-    why = f"this Python has no working 'venv' module; on Debian and Ubuntu it is in the package {package}"
-    if system.apt([package], why):
+    system.provide([system.Need(package, "the module venv of this Python", has_venv)])
+    if has_venv():
         return True
-    report("install this first, then run the command again")
+    report(
+        f"this Python has no working 'venv' module; on Debian and Ubuntu it is in the package {package}. "
+        "Install this first, then run the command again"
+    )
     return False
+
+
+def has_venv() -> bool:
+    """Return whether this Python has what makes environments with pip."""
+    return bool(importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"))
 
 
 def start_with_newer_python() -> int:

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -35,11 +36,14 @@ SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 class Need(NamedTuple):
     """A package of Debian and Ubuntu, its purpose, and a check for it or an equivalent on this
     machine.
+
+    `others` are its names in other suites.
     """
 
     package: str
     purpose: str
     there: Callable[[], bool]
+    others: tuple[str, ...] = ()
 
 
 def _program(*names: str) -> Callable[[], bool]:
@@ -48,6 +52,15 @@ def _program(*names: str) -> Callable[[], bool]:
 
 def _vulkan(pattern: str) -> Callable[[], bool]:
     return lambda: any(list(folder.glob(pattern)) for folder in _VULKAN)
+
+
+def device_libs() -> Path | None:
+    """Return the folder of ROCm's device library, where Debian's packages have it."""
+    folders = [
+        Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"),
+        *Path("/usr/lib").glob("llvm-*/lib/clang/*/amdgcn/bitcode"),
+    ]
+    return next((each for each in folders if (each / "ocml.bc").exists()), None)
 
 
 #: For the demo and everything else: kernels compiled, and devices to run them on.
@@ -81,12 +94,24 @@ TESTS = (
     Need(
         "rocm-device-libs",
         "the math functions of double for AMD GPUs",
-        Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc").exists,
+        lambda: device_libs() is not None,
+        others=("rocm-device-libs-17",),
     ),
     Need(
         "chromium",
         "WebGPU in a browser, and a second Vulkan driver",
         _program("chromium", "chromium-browser", "google-chrome"),
+    ),
+    Need("g++", "compiles what nvcc and the stand-in of Metal run on the CPU", _program("g++")),
+    Need(
+        "python3-dev",
+        "the headers with which pycuda is built",
+        Path(sysconfig.get_path("include"), "Python.h").exists,
+    ),
+    Need(
+        "npm",
+        "runs the tests of the npm package, with Node.js",
+        lambda: bool(shutil.which("npm") and shutil.which("node")),
     ),
 )
 
@@ -98,8 +123,8 @@ def vulkan_drivers(*files: Path) -> dict[str, str]:
 
 
 def provide(needs: Iterable[Need], *, again: bool = False) -> None:
-    """Install the missing packages if that is allowed, and print what and why. A second run does
-    not repeat a failure.
+    """Install the missing packages if that is allowed, else list them once, with the command that
+    installs them. A second run does not repeat a failure.
     """
     missing = [need for need in needs if not need.there()]
     stamp = VENV / STAMP
@@ -107,45 +132,84 @@ def provide(needs: Iterable[Need], *, again: bool = False) -> None:
     missing = [need for need in missing if need.package not in refused]
     if not missing or not sys.platform.startswith("linux"):
         return
-    why = "missing here:\n" + "\n".join(f"  - {need.package}: {need.purpose}" for need in missing)
-    if not apt([need.package for need in missing], why):
+    if may_install():
+        report("installing with apt:\n" + "\n".join(_lines(missing)))
+        install(missing)
+        left = [need for need in missing if not need.there()]
+        if left:
+            names = ", ".join(need.package for need in left)
+            report(f"continuing without {names}: what needs them is skipped, with the reason")
+    else:
+        left = [need for need in (*RUN, *TESTS, *missing) if not need.there()]
+        left = list({need.package: need for need in left}.values())
         report(
-            f"continuing without {', '.join(need.package for need in missing)}: what needs them is skipped, with the reason"
+            "these packages are missing, and this user cannot install them with apt. What needs them is skipped:\n"
+            + "\n".join(_lines(left))
+            + f"\nOn Debian and Ubuntu, this installs all: sudo apt-get install {' '.join(map(name_here, left))}"
         )
-    left = [need.package for need in missing if not need.there()]
     if left and VENV.is_dir():
-        stamp.write_text("\n".join([*refused, *left]))
+        stamp.write_text("\n".join([*refused, *(need.package for need in left)]))
 
 
-def apt(packages: Sequence[str], why: str) -> bool:
-    """Install packages with apt if that needs no password, else print the command. Return whether
-    it succeeded.
+def _lines(needs: Sequence[Need]) -> list[str]:
+    """Return a line for each package: its name and its purpose."""
+    width = max(len(need.package) for need in needs)
+    return [f"  {need.package:{width}}  {need.purpose}" for need in needs]
+
+
+def name_here(need: Need) -> str:
+    """Return the name of the package that apt knows; without a list of packages, its first name."""
+    if need.others and shutil.which("apt-cache"):
+        for name in (need.package, *need.others):
+            process = subprocess.run(["apt-cache", "show", name], capture_output=True, check=False)
+            if process.returncode == 0:
+                return name
+    return need.package
+
+
+def install(needs: Sequence[Need]) -> None:
+    """Install packages with apt: all at once. Where that fails, each by itself, since one unknown
+    name makes apt install none.
     """
-    hint = f"sudo apt-get install {' '.join(packages)}"
-    if shutil.which("apt-get") and may_install():
-        as_root = ["sudo", "-n"] if os.geteuid() else []
-        command = [*as_root, "apt-get", "install", "--yes", "--no-install-recommends", *packages]
-        report(f"{why}. Running: {' '.join(command)}")
-        # A new machine has no list of packages, so the installation fails: it is repeated after an
-        # update of the list.
-        for step in (command, [*as_root, "apt-get", "update"], command):
-            process = subprocess.run(step, capture_output=True, text=True, check=False)
-            if step is command and process.returncode == 0:
-                return True
-        report(f"apt-get failed: {last_line(process.stderr)}")
-        return False
-    report(f"{why}.\nOn Debian and Ubuntu: {hint}")
-    return False
+    if not apt_get("install", [name_here(need) for need in needs]):
+        return
+    # A new machine has no list of packages.
+    apt_get("update")
+    names = [name_here(need) for need in needs]
+    if not apt_get("install", names):
+        return
+    for name in names:
+        failure = apt_get("install", [name])
+        if failure:
+            report(f"apt-get cannot install {name}: {failure}")
+
+
+def apt_get(task: str, packages: Sequence[str] = ()) -> str:
+    """Run a task of apt-get; return "", or the reason of its failure."""
+    command = ["apt-get", task, "--yes", *packages]
+    if task == "install":
+        command.insert(3, "--no-install-recommends")
+    if os.geteuid():
+        command = ["sudo", "-n", *command]
+    # Without an input, the set-up of a package asks nothing.
+    process = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if process.returncode == 0:
+        return ""
+    return last_line(process.stderr)
 
 
 def may_install() -> bool:
     """Return whether apt can run without asking for a password."""
+    if shutil.which("apt-get") is None:
+        return False
     if os.geteuid() == 0:
         return True
-    return (
-        bool(shutil.which("sudo"))
-        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
-    )
+    if shutil.which("sudo") is None:
+        return False
+    process = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False)
+    return process.returncode == 0
 
 
 def node_packages() -> None:
@@ -159,7 +223,7 @@ def node_packages() -> None:
     npm = shutil.which("npm")
     if npm is None:
         report(
-            "npm is not installed, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)"
+            "npm is not installed, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install npm)"
         )
         return
     report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")

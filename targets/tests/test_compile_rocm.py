@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import check_error, code_of
+from device_library import DEVICE_LIBS, needs_device_libs
 from two_folders import origin_in_two_folders
 
 import devmod
@@ -476,7 +477,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "the HIP source <text> uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
         "library: use the float functions that docs/rocm.md lists, or name the folder of ROCm's device library with the option "
         "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
-        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; Debian 13: rocm-device-libs-17, /usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
     "a function of the user": (
         {
@@ -500,7 +501,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "linked from one source. It also uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of "
         "ROCm's device library: use the float functions that docs/rocm.md lists, or name the folder of ROCm's device library with the option "
         "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
-        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; Debian 13: rocm-device-libs-17, /usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
     "a header of a library": (
         {"source": "#include <hipblas/hipblas.h>\n__global__ void k(int *x) {}"},
@@ -564,11 +565,6 @@ def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
     )
 
 
-DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
-needs_device_libs = pytest.mark.skipif(
-    not (DEVICE_LIBS / "ocml.bc").exists(),
-    reason="rocm-device-libs is not installed (make test-setup)",
-)
 DOUBLES = """
 __global__ void doubles(const double *x, double *y, int n)
 {
@@ -619,7 +615,7 @@ def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
         ),
         f"-device-libs={tmp_path} has no ocml.bc; name the folder of ROCm's device library with the option -device-libs=FOLDER or the "
         "environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
-        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; Debian 13: rocm-device-libs-17, /usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     )
 
 

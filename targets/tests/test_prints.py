@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from device_library import DEVICE_LIBS, needs_device_libs
 
 import devmod
 
@@ -45,9 +45,6 @@ def test_a_shader_that_does_not_print_has_none() -> None:
     assert "k" in devmod.compile(text, "vulkan", language="GLSL", name="k")
 
 
-DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
-
-
 def test_a_print_without_the_device_library_has_a_warning() -> None:
     warning = "<text>:2: warning: printf prints nothing in a kernel: it needs ROCm's device library (docs/rocm.md)"
     with pytest.warns(UserWarning, match=re.escape(warning)) as caught:
@@ -57,10 +54,7 @@ def test_a_print_without_the_device_library_has_a_warning() -> None:
         devmod.compile(SLANG, "rocm -arch=gfx1100", language="Slang", options=["--werror"])
 
 
-@pytest.mark.skipif(
-    not (DEVICE_LIBS / "ockl.bc").exists(),
-    reason="rocm-device-libs is not installed (make test-setup)",
-)
+@needs_device_libs
 def test_a_print_with_the_device_library() -> None:
     module = devmod.compile(
         SLANG, "rocm -arch=gfx1100", language="Slang", options=[f"-device-libs={DEVICE_LIBS}"]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from backend_checks import code_of
 from clang import cindex
+from device_library import DEVICE_LIBS, needs_device_libs
 from each_case import raised
 
 import devmod
@@ -38,11 +39,6 @@ HEADERS = "".join(
         "hip_complex",
         "hip_cooperative_groups",
     )
-)
-DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
-needs_device_libs = pytest.mark.skipif(
-    not (DEVICE_LIBS / "ocml.bc").exists(),
-    reason="rocm-device-libs is not installed (make test-setup)",
 )
 needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_checks import check_error, code_of
+from device_library import DEVICE_LIBS, needs_device_libs
 from two_folders import origin_in_two_folders
 
 import devmod
@@ -17,7 +18,6 @@ from devmod_standins import rdna3
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 GFX1100 = "rocm -arch=gfx1100"
-DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 PROGRAM = """
 #include <algorithm>
 #include <cmath>
@@ -134,10 +134,7 @@ def test_printf_without_the_device_library_has_a_warning() -> None:
         devmod.compile(PRINTS, GFX1100, language="HIP")
 
 
-@pytest.mark.skipif(
-    not (DEVICE_LIBS / "ockl.bc").exists(),
-    reason="rocm-device-libs is not installed (make test-setup)",
-)
+@needs_device_libs
 def test_printf_calls_the_device_library() -> None:
     module = devmod.compile(
         PRINTS, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]

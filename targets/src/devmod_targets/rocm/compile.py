@@ -640,7 +640,8 @@ _CONTROL = "devmod_control"
 #: Where to get the library, for errors.
 _ADVICE = (
     f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and "
-    "Ubuntu: apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
+    "Ubuntu: apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; Debian 13: rocm-device-libs-17, "
+    "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
 )
 
 
