@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
@@ -363,6 +364,26 @@ def test_a_library_is_fetched_once_and_found(
     assert VendorRuntime("libmade-up").reason == "libmade-up is not here: its folder is gone"
     vendor_runtimes.provide(RUNTIME)
     assert len(fetched) == 2
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="cc is not installed")
+def test_a_fetched_library_asks_for_no_executable_stack(tmp_path: Path) -> None:
+    from elftools.elf.elffile import ELFFile
+
+    def flags() -> list[int]:
+        with library.open("rb") as file:
+            segments = ELFFile(file).iter_segments("PT_GNU_STACK")
+            return [segment["p_flags"] for segment in segments]
+
+    library = tmp_path / "libmade-up.so.1"
+    (tmp_path / "answer.c").write_text("int answer(void) { return 42; }\n")
+    command = ["cc", "-shared", "-fPIC", "-z", "execstack", "-o", str(library), "answer.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert flags() == [7]
+    for _ in range(2):
+        vendor_runtimes.refuse_executable_stack(library)
+        assert flags() == [6]
+    assert ctypes.CDLL(str(library)).answer() == 42
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")

@@ -15,6 +15,7 @@ import hashlib
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,7 @@ RUNTIMES = (
         "libamdhip64",
         "bookworm",
         "main",
-        ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2"),
+        ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2", "libnuma1"),
         "libamdhip64.so.5",
         25,
     ),
@@ -110,6 +111,9 @@ PATH += $(_HERE_):
 INCLUDES += "-I$(SITE)/cuda_runtime/include" "-I$(SITE)/cuda_nvcc/include" $(_SPACE_)
 LIBRARIES =+ $(_SPACE_) "-L$(_HERE_)"
 """
+#: A program header of ELF for the stack, and the flag of a segment that is executed.
+_PT_GNU_STACK = 0x6474E551
+_EXECUTE = 1
 #: The keys of Debian's archive, in the package debian-archive-keyring of every Debian.
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -160,6 +164,8 @@ def provide(runtime: Runtime, *, again: bool = False) -> None:
                 f"fetching Debian's {runtime.packages[0]} of {runtime.suite} for the tests ({runtime.megabytes} MB, once)"
             )
             fetch(runtime, folder)
+        for library in folder.glob(f"{runtime.library}*"):
+            refuse_executable_stack(library)
         check(runtime, folder)
     except (InstallError, OSError) as error:
         reason = str(error).strip()
@@ -302,6 +308,26 @@ def download(runtime: Runtime, archive: str, folder: Path) -> None:
     command = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
     run([*command, "--error-on=any", "update"])
     run([*command, "download", *runtime.packages], folder)
+
+
+def refuse_executable_stack(library: Path) -> None:
+    """Clear the mark of an ELF file that asks for an executable stack.
+
+    Debian's libamdhip64 has it from a file of assembly without a note, and needs none. glibc from
+    2.41 on opens no library with it.
+    """
+    with library.open("r+b") as file:
+        header = file.read(64)
+        if header[:5] != b"\x7fELF\x02":
+            return
+        (offset,) = struct.unpack_from("<Q", header, 32)
+        size, count = struct.unpack_from("<HH", header, 54)
+        for position in range(offset, offset + size * count, size):
+            file.seek(position)
+            kind, flags = struct.unpack("<II", file.read(8))
+            if kind == _PT_GNU_STACK and flags & _EXECUTE:
+                file.seek(position + 4)
+                file.write(struct.pack("<I", flags & ~_EXECUTE))
 
 
 def check(runtime: Runtime, folder: Path) -> None:
