@@ -15,6 +15,7 @@ BIOME := browser/js/node_modules/.bin/biome
 # into build/cuda-machine, in folders of 46 MiB (FOR=3.12 INSTALLED=list), where there is a network.
 KIND ?= cuda
 DO ?= test
+SUITE ?= bookworm trixie forky
 GPU_cuda_test = $(PYTHON) tools/cuda_machine.py test
 GPU_cuda_questions = $(PYTHON) tools/cuda_machine.py questions
 GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench
@@ -28,7 +29,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
 
 ##@ Start
 
@@ -74,6 +75,9 @@ test-setup: $(NEEDED)  ## fetch what only the tests need: a browser, Vulkan's va
 
 $(NEEDED): fetch-%: setup
 	@$(BIN)/python tools/$*.py
+
+strangers:  ## run make demo and make test on bare Debian systems in folders of build/strangers, and delete these (SUITE=trixie; COMMAND="make lint" for another command); needs root
+	@$(PYTHON) tools/strangers.py $(SUITE) $(if $(COMMAND),--do "$(COMMAND)")
 
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.14 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)

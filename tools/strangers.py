@@ -48,27 +48,33 @@ OF_THE_HOME = (".config/pip/pip.conf", ".pip/pip.conf", ".npmrc")
 #: The caches that a system of the same user shares with this machine.
 CACHES = (".cache/pip", ".cache/uv")
 
-DEMO_AND_TEST = "make demo && make test"
-
 
 class Visit(NamedTuple):
-    """A user who clones the project and runs a command in the clone."""
+    """A user who clones the project and runs a command in the clone.
+
+    Attributes
+    ----------
+    packages
+        What is installed before.
+    pythons
+        Versions of Python that the system borrows of this machine's pyenv.
+    beside
+        Folders beside this tree that are beside the clone, too, if they exist.
+    """
 
     user: str
     command: str
     packages: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
-#: The visits of each suite. The last suite has the newest Python, and borrows another of pyenv's.
+#: The visits of each suite. One has the emulator of RDNA3, which no clone has.
 VISITS = {
-    "bookworm": (Visit("root", DEMO_AND_TEST),),
+    "bookworm": (Visit("root", "make demo && make test", beside=("shared/emulators",)),),
     "trixie": (
-        Visit(
-            "person",
-            "make demo && make test-setup && .venv/bin/python -m pytest -q --collect-only -qq",
-        ),
-        Visit("person", DEMO_AND_TEST, packages=("sudo",)),
+        Visit("person", "make demo && make test-setup && .venv/bin/python -m pytest --collect-only -qq"),
+        Visit("person", "make demo && make test", packages=("sudo",)),
     ),
     "forky": (Visit("root", "make pythons PYTHONS='3.12 3.14'", pythons=("3.12",)),),
 }
@@ -183,6 +189,8 @@ def visit(suite: str, folder: Path, visit: Visit) -> int:
         enter(folder, "root", command, check=True)
     for version in visit.pythons:
         lend_python(folder, version)
+    for name in visit.beside:
+        lend(ROOT.parent / name, folder / home_of(visit.user)[1:] / name)
     clone(folder, visit.user)
     print(f"== {suite}, as {visit.user}: {visit.command}", flush=True)
     return enter(folder, visit.user, f"cd devmod && {visit.command}")
@@ -222,11 +230,11 @@ def mount(folder: Path) -> None:
     for name in CACHES:
         (home / name).mkdir(parents=True, exist_ok=True)
         mounts.append(([*bind, str(home / name)], folder / "root" / name))
-    for place in local_indexes():
-        mounts.append(([*bind, "-o", "ro", str(place)], folder / place.relative_to("/")))
     for command, place in mounts:
         place.mkdir(parents=True, exist_ok=True)
         subprocess.run([*command, str(place)], check=True)
+    for place in local_indexes():
+        lend(place, folder / place.relative_to("/"))
 
 
 def local_indexes() -> Iterator[Path]:
@@ -271,12 +279,17 @@ def copy(source: Path, target: Path) -> None:
 
 
 def lend_python(folder: Path, version: str) -> None:
-    """Mount a Python of this machine's pyenv, where the system looks for pyenv's."""
+    """Lend a system a Python of this machine's pyenv, where it looks for pyenv's."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     for python in sorted(root.glob(f"versions/{version}.*"))[-1:]:
-        place = folder / "root" / ".pyenv" / "versions" / python.name
-        place.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "--bind", "-o", "ro", str(python), str(place)], check=True)
+        lend(python, folder / "root" / ".pyenv" / "versions" / python.name)
+
+
+def lend(source: Path, target: Path) -> None:
+    """Mount a folder of this machine, if it exists, for reading."""
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "--bind", "-o", "ro", str(source), str(target)], check=True)
 
 
 def clone(folder: Path, user: str) -> None:
