@@ -73,7 +73,10 @@ class Visit(NamedTuple):
 VISITS = {
     "bookworm": (Visit("root", "make demo && make test", beside=("shared/emulators",)),),
     "trixie": (
-        Visit("person", "make demo && make test-setup && .venv/bin/python -m pytest --collect-only -qq"),
+        Visit(
+            "person",
+            "make demo && make test-setup && .venv/bin/python -m pytest --collect-only -qq",
+        ),
         Visit("person", "make demo && make test", packages=("sudo",)),
     ),
     "forky": (Visit("root", "make pythons PYTHONS='3.12 3.14'", pythons=("3.12",)),),

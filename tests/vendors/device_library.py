@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from system import device_libs  # noqa: E402
+from system import device_libs
 
 _FOUND = device_libs()
 #: A folder of that name exists nowhere where the library is missing.
