@@ -61,6 +61,31 @@ def test_ci_runs_all_tests_and_people_all_but_the_volume() -> None:
     assert script.stat().st_mode & 0o111
 
 
+def commands_of(task: str, text: str) -> list[str]:
+    """Return the commands of a task that contain a text, without running the task."""
+    output = subprocess.run(
+        ["make", "-s", "-n", task, "PYTHON=true"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    commands = []
+    for line in output.splitlines():
+        if text in line:
+            commands.append(" ".join(line.split()))
+    return commands
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_types_are_checked_for_each_system(platform: str) -> None:
+    (command,) = commands_of("types", f"--platform {platform}")
+    folders = {each.removesuffix("/src") for each in command.split()}
+    expected = {"core", "readers", "targets", "runtime", "remote", "plugins/devmod-metal"}
+    assert expected <= folders
+    assert ("plugins/devmod-cuda" in folders) == (platform == "linux")
+
+
 def test_the_commands_that_documents_show_exist() -> None:
     from devmod._cli._known import KNOWN
 

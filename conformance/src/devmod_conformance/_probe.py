@@ -294,15 +294,15 @@ def _inconsistency(module: Any, data: bytes) -> str:
 
 def _limit_memory() -> None:
     """Limit the memory, so that an invalid length fails here and does not fill the machine."""
-    try:
-        import resource
+    if sys.platform != "linux":  # others have no /proc
+        return
+    import resource
 
+    with suppress(OSError, ValueError):
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), most))
-    except (ImportError, OSError, ValueError):
-        pass
 
 
 def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
@@ -476,6 +476,8 @@ def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[st
     The child then exits as any program does, by SystemExit. A signal ends it after `seconds`, also
     in a call of a C library.
     """
+    if sys.platform == "win32":
+        raise OSError("Windows has no forks")
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -578,6 +580,8 @@ class _Alarm:
     def __init__(self) -> None:
         self._random = random.Random(1)  # noqa: S311 - no secret
         self._is_armed = False
+        if sys.platform == "win32":
+            raise OSError("Windows has no timers that send signals")
         signal.signal(signal.SIGALRM, self._raise)
 
     def _raise(self, *_: object) -> None:
@@ -590,12 +594,16 @@ class _Alarm:
         at most so many seconds.
         """
         self._is_armed = True
-        signal.setitimer(signal.ITIMER_REAL, self._random.uniform(1e-6, seconds))
+        self._set_timer(self._random.uniform(1e-6, seconds))
         try:
             return action()
         finally:
             self._is_armed = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._set_timer(0)
+
+    def _set_timer(self, seconds: float) -> None:
+        if sys.platform != "win32":
+            signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 class _Use:

@@ -5,6 +5,7 @@ user.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -34,11 +35,13 @@ def _lock(name: str) -> AbstractContextManager[object]:
         from filelock import FileLock
     except ModuleNotFoundError:
         return nullcontext()
-    has_ids = hasattr(os, "getuid")
-    user = str(os.getuid()) if has_ids else os.environ.get("USERNAME", "user")
+    if sys.platform == "win32":
+        user = os.environ.get("USERNAME", "user")
+    else:
+        user = str(os.getuid())
     folder = os.path.join(tempfile.gettempdir(), f"devmod-turns-{user}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if has_ids and os.stat(folder).st_uid != os.getuid():
+    if sys.platform != "win32" and os.stat(folder).st_uid != os.getuid():
         raise PermissionError(
             f"{folder} belongs to another user, so devices cannot be locked in it. Set TMPDIR to a folder of your own"
         )

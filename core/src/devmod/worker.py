@@ -221,10 +221,10 @@ class Worker:
         if self.process.returncode is not None:  # its number may be another process's
             return
         with suppress(OSError):  # it has ended
-            if hasattr(os, "killpg"):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            else:
+            if sys.platform == "win32":
                 self.process.kill()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def _start_reading(self, *requests: object) -> None:
         """Send requests and read a line, or all, in a thread, which ends then: Python warns of a
@@ -491,7 +491,7 @@ def _end_with_parent(request: dict[str, Any]) -> None:
         for line in requests:
             os.write(writer, line)
         remove_folder(request["removes"])
-        if hasattr(os, "killpg"):
+        if sys.platform != "win32":
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
@@ -526,7 +526,7 @@ def guarded_group() -> Iterator[int | None]:
     Windows has no groups. A frozen program has no interpreter to start, so only its programs' own
     ends end them.
     """
-    if not hasattr(os, "killpg") or not can_start_python():
+    if sys.platform == "win32" or not can_start_python():
         yield None
         return
     if _guards:
@@ -557,6 +557,8 @@ def _start_guard() -> _Guard:
     """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return
     the group and the pipe to it.
     """
+    if sys.platform == "win32":
+        raise OSError("Windows has no process groups")
     with ExitStack() as its_files, ExitStack() as own_files:
         reader, writer = _pipe(its_files, own_files)
         quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]

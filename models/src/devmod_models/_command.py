@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import suppress
 from keyword import iskeyword
 from pathlib import Path
@@ -282,11 +283,12 @@ def main(request: dict[str, Any]) -> None:
     answer = answer_writer()
     os.getenv = lambda _, default=None: default  # tinygrad reads its settings by it alone
     # A model that makes arrays larger than the machine ends this process alone.
-    with suppress(ImportError, ValueError, OSError):
+    if sys.platform != "win32":
         import resource
 
-        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        with suppress(ValueError, OSError):
+            most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         with tinygrad.cpu():
             from devmod_models._tinygrad.onnx import export

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterable
 from glob import glob
 from typing import Any, NamedTuple
@@ -135,13 +136,17 @@ def permission_rows(*patterns: str) -> list[tuple[str, str, str]]:
 
 def _access(path: str) -> str:
     """Return how a user gets access to the file of a device."""
-    from grp import getgrgid
+    if sys.platform == "win32":
+        return ""  # it has no such files
+    import grp
 
     about = os.stat(path)
     if not about.st_gid or about.st_mode & 0o060 != 0o060:
         return f"sudo chmod a+rw {path}"
     try:
-        return f"sudo usermod -a -G {getgrgid(about.st_gid).gr_name} $LOGNAME, then log in again"
+        return (
+            f"sudo usermod -a -G {grp.getgrgid(about.st_gid).gr_name} $LOGNAME, then log in again"
+        )
     except KeyError:
         return f"start the container with --group-add {about.st_gid}"
 

@@ -38,15 +38,15 @@ def main(start: dict[str, Any]) -> None:
         os.open(os.devnull, os.O_WRONLY), 1
     )  # the library prints notes to it, and at the end what it has buffered
     call = import_module(start["module"]).load(start)
-    forks = start["forks"] and hasattr(os, "fork")
+    forks = start["forks"] and sys.platform != "win32"
     lifeline, alive = os.pipe()
     end_group_with(lifeline)  # a SIGKILL of this process ends its fork
     while line := sys.stdin.buffer.readline():
-        if forks and (child := os.fork()):
-            if status := os.waitpid(child, 0)[1]:  # this process ends as its child did
-                os.kill(os.getpid(), os.WTERMSIG(status) or signal.SIGTERM)
-            continue
-        if forks:
+        if sys.platform != "win32" and forks:
+            if child := os.fork():
+                if status := os.waitpid(child, 0)[1]:  # this process ends as its child did
+                    os.kill(os.getpid(), os.WTERMSIG(status) or signal.SIGTERM)
+                continue
             os.close(alive)
         request = json.loads(line)
         status, *parts = call(request, b64decode(request["data"]))

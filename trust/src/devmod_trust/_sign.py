@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -12,10 +13,8 @@ from devmod.errors import ArgumentError, FormatError
 from devmod_trust import _envelope
 from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signature
 
-try:
-    import fcntl as fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+if sys.platform != "win32":
+    import fcntl
 
 
 def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
@@ -110,7 +109,7 @@ def _locked(path: str) -> Iterator[None]:
     beside the ones that they have read.
     """
     with open_regular(path) as file:
-        if fcntl is not None:
+        if sys.platform != "win32":
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield

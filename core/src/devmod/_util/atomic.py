@@ -7,6 +7,7 @@ import errno
 import functools
 import os
 import stat
+import sys
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from devmod._values.code import AnyPath
 
 
-try:
+if sys.platform == "win32":  # an open file cannot be removed there
+    fcntl = None
+else:
     import fcntl as fcntl
-except ImportError:  # Windows. An open file cannot be removed there.
-    fcntl = None  # type: ignore[assignment]
 
 #: The largest number of temporary files for one target. Each process that saves to it at the same
 #: time has one.
@@ -33,7 +34,7 @@ _SLOTS = 8
 
 def host_name() -> str:
     """Return the name of this machine; "" on Windows, which has no locks of POSIX."""
-    if not hasattr(os, "uname"):
+    if sys.platform == "win32":
         return ""
     return os.uname().nodename
 
@@ -277,6 +278,7 @@ class replacing:
     def _take_lock(self) -> bool:
         """Lock the new temporary file until `_discard`. Return False if another save removes it."""
         assert self._file is not None
+        assert fcntl is not None
         # Both have one lock, which closing the file must not release. `map` runs no bytecode
         # between the calls.
         self._lock = next(map(FileIO, map(os.dup, (self._file.fileno(),))))
@@ -291,7 +293,7 @@ class replacing:
     def _set_mode(self, file: int) -> None:
         """Give the temporary file the owner, the group and the permission bits of the target."""
         old = self._old
-        if old is None or not hasattr(os, "fchmod"):
+        if old is None or sys.platform == "win32":
             return
         bits = old.st_mode & 0o777
         new = os.fstat(file)
@@ -347,7 +349,7 @@ def replace_within(source: str, path: str, folder: str) -> None:
     problem = path_problem(path, folder)
     if problem:
         raise FormatError(f"{path!r} was not written: {problem}")
-    if os.rename not in os.supports_dir_fd:
+    if sys.platform == "win32" or os.rename not in os.supports_dir_fd:
         os.replace(source, path)
         return
     flags = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)

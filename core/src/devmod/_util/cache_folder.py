@@ -57,7 +57,7 @@ def folder_problem(folder: str) -> str:
     The folder must belong to this user or to root, and only its owner may write to it. In each
     folder above it, no other user may be able to rename an entry of this user.
     """
-    if os.name != "posix":
+    if sys.platform == "win32":
         return ""  # the folder is in the user's profile and inherits its access list
     real = _real.get(folder) or os.path.realpath(folder)
     try:
@@ -89,6 +89,8 @@ def folder_problem(folder: str) -> str:
 
 
 def _owner_problem(path: str, about: os.stat_result, writers: int) -> str:
+    if sys.platform == "win32":
+        return ""
     if about.st_uid not in (0, os.geteuid()):
         return (
             f"{path!r} belongs to user {about.st_uid}, and this process runs as user {os.geteuid()}"
@@ -141,7 +143,7 @@ def read_private(path: str, largest: int, *, touch: bool = False) -> bytes | Non
             about = os.fstat(file.fileno())
             if about.st_size > largest:
                 return None
-            if os.name == "posix" and _owner_problem(path, about, about.st_mode & 0o022):
+            if _owner_problem(path, about, about.st_mode & 0o022):
                 return None
             data = part = file.read(about.st_size + 1)
             while part and len(data) < about.st_size:  # Linux reads at most 2 GiB at once

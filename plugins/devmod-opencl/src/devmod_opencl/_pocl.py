@@ -117,6 +117,8 @@ def name_processor(device: Any) -> None:
 
 def _name_pointer(record: int) -> int:
     """Return the address of the pointer to the processor's name; 0 if it is not found."""
+    if sys.platform == "win32":
+        return 0
     with open("/proc/self/mem", "rb", buffering=0) as memory:
 
         def read(address: int, size: int) -> bytes:
