@@ -14,6 +14,8 @@ TYPED_win32 = $(PORTABLE)
 TYPES := types-linux types-darwin types-win32
 # .clang-format-ignore names the files of C that are not formatted.
 C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'
+# The parts of `make test` that failed.
+FAILED := build/failed
 # `make test-setup` installs it.
 BIOME := browser/js/node_modules/.bin/biome
 
@@ -35,7 +37,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
 
 ##@ Start
 
@@ -50,15 +52,23 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 ##@ Check
 
-test: ready  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume"
+test: setup  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here, and of what failed
+	$(call checks,-m "not volume")
 
-test-all: ready  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
+test-all: setup  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python tools/vendor_runtimes.py --volume
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+	$(call checks)
 
-ready:  ## fetch what the tests need while lint and types run
-	@$(MAKE) --no-print-directory -j 4 test-setup lint types
+# Each part runs, whatever the others give. What the tests need is fetched while lint and types run. $(1): the options of pytest
+define checks
+	@mkdir -p build && rm -f $(FAILED)
+	@$(MAKE) --no-print-directory -j 4 part-test-setup part-lint part-types
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(1) || echo tests >> $(FAILED)
+	@if [ -e $(FAILED) ]; then echo "make $@: failed:" $$(cat $(FAILED)) >&2; exit 1; fi
+endef
+
+part-%:
+	@$(MAKE) --no-print-directory -k $* || echo $* >> $(FAILED)
 
 lint: setup  ## ruff: rules and format; clang-format and biome: the format of C and JavaScript
 	@$(BIN)/ruff check --quiet .

@@ -56,9 +56,9 @@ def test_ci_runs_all_tests_and_people_all_but_the_volume() -> None:
     script = ROOT / ".ci" / "run"
     assert "\npython3 tools/strangers.py bookworm trixie forky\n" in script.read_text()
     assert "\n        make test ||" in script.read_text()  # where no bare system can be made
-    recipes = dict(re.findall(r"^(test|test-all): .*\n(?:\t.*\n)*\t(.*)", MAKEFILE, re.MULTILINE))
-    assert recipes["test"] == f'{recipes["test-all"]} -m "not volume"'
     assert script.stat().st_mode & 0o111
+    people, everything = (commands_of(task, "-m pytest") for task in ("test", "test-all"))
+    assert [each.replace(' -m "not volume"', "") for each in people] == everything != people
 
 
 def commands_of(task: str, text: str) -> list[str]:
@@ -84,6 +84,49 @@ def test_types_are_checked_for_each_system(platform: str) -> None:
     expected = {"core", "readers", "targets", "runtime", "remote", "plugins/devmod-metal"}
     assert expected <= folders
     assert ("plugins/devmod-cuda" in folders) == (platform == "linux")
+
+
+#: Stands for the programs of lint, types and tests: it writes its name, and some of them fail.
+PROGRAM = """#!/bin/sh
+name=$(basename "$0")
+if [ "$2" = pytest ]; then name=pytest; fi
+echo $name >> log
+case " $FAULTS " in *" $name "*) exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("faults", "parts"),
+    [
+        ("", set()),
+        ("ruff", {"lint"}),
+        ("mypy", {"types"}),
+        ("pytest", {"tests"}),
+        ("ruff mypy pytest", {"lint", "types", "tests"}),
+    ],
+)
+def test_each_part_of_make_test_runs_and_counts(
+    tmp_path: Path, faults: str, parts: set[str]
+) -> None:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    for name in ("python", "ruff", "mypy"):
+        program = tmp_path / name
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
+    done = subprocess.run(
+        ["make", "test", "PYTHON=true", "BIN=.", "C_FILES=true"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "FAULTS": faults},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ran = (tmp_path / "log").read_text().split()
+    assert {*ran} == {"python", "ruff", "mypy", "pytest"}
+    assert ran.count("mypy") == 3  # one for each system
+    assert (done.returncode != 0) == bool(parts)
+    _, _, failed = done.stderr.partition("make test: failed: ")
+    assert {*failed.partition("\n")[0].split()} == parts
 
 
 def test_the_commands_that_documents_show_exist() -> None:
