@@ -4,15 +4,20 @@ run.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pythons
+import setup
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -55,6 +60,49 @@ def test_each_action_is_pinned_by_a_hash_and_names_its_version() -> None:
     assert all(re.fullmatch(r" # v\d+\.\d+\.\d+", rest) for _, version, rest in found)
     hashes = {(name, version) for name, version, _ in found}
     assert len(hashes) == len({name for name, _ in hashes})
+
+
+def versions_of(text: str) -> list[tuple[int, int]]:
+    """Return the versions of Python in a text."""
+    return [(3, int(minor)) for minor in re.findall(r"\b3\.(\d\d)\b", text)]
+
+
+def test_each_list_of_pythons_is_that_of_the_tested_ones() -> None:
+    """tools/pythons.py has the definition. The free-threaded one is allowed to fail."""
+    tested = list(pythons.TESTED)
+    ends = [tested[0], tested[-1]]
+    for folder in [ROOT, *setup.projects(), ROOT / "tvm"]:
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+        project = tomllib.loads(text)["project"]
+        assert versions_of(project["requires-python"]) == tested[:1], folder
+        if folder != ROOT:  # the metapackage has no classifiers
+            assert versions_of("\n".join(project["classifiers"])) == tested, folder
+    for page in ("Makefile", "docs/support.md", "tools/pythons.py"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        ranges = re.findall(r"Python (?:of|from)? ?(3\.\d+ to 3\.\d+)", text)
+        assert [versions_of(each) for each in ranges] == [ends], page
+
+    jobs = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    *listed, threaded = jobs["pythons"]["strategy"]["matrix"]["python"]
+    assert versions_of(" ".join(listed)) == tested
+    assert threaded == f"{listed[-1]}t"
+    first = jobs["tests"]["strategy"]["matrix"]["include"][0]
+    assert sorted(versions_of(first["python"])) == tested
+    assert versions_of(first["name"]) == ends
+    text = "".join(path.read_text() for path in WORKFLOWS)
+    assert {*versions_of(" ".join(re.findall(r'python(?:-version)?: "(.*?)"', text)))} <= {*tested}
+
+
+def test_the_devcontainer_is_one_of_the_systems_that_are_tested() -> None:
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+    settings = json.loads(re.sub(r"^//.*", "", text, flags=re.MULTILINE))
+    jobs = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    systems = {}
+    for each in jobs["systems"]["strategy"]["matrix"]["include"]:
+        systems[each["image"]] = each["prepare"]
+    expected = {"debian:12", "debian:13", "ubuntu:22.04", "ubuntu:24.04"}
+    assert expected < systems.keys()
+    assert settings["onCreateCommand"] == systems[settings["image"]]
 
 
 def test_the_tasks_that_workflows_run_are_in_the_makefile() -> None:
