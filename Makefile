@@ -6,11 +6,11 @@ JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
 CODE := core/src readers/src targets/src conformance/src runtime/src remote/src models/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
-# What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system.
+# What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
 PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml plugins/*/pyproject.toml)))
 TYPED_linux = $(CODE) simulators/standins tools benchmarks
-TYPED_darwin = $(PORTABLE)
-TYPED_win32 = $(PORTABLE)
+TYPED_darwin = $(PORTABLE) tools/demo.py
+TYPED_win32 = $(PORTABLE) tools/demo.py
 TYPES := types-linux types-darwin types-win32
 # .clang-format-ignore names the files of C that are not formatted.
 C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'

@@ -189,7 +189,7 @@ def apt_get(task: str, packages: Sequence[str] = ()) -> str:
     command = ["apt-get", task, "--yes", *packages]
     if task == "install":
         command.insert(3, "--no-install-recommends")
-    if os.geteuid():
+    if sys.platform != "win32" and os.geteuid():
         command = ["sudo", "-n", *command]
     # Without an input, the set-up of a package asks nothing.
     process = subprocess.run(
@@ -202,7 +202,7 @@ def apt_get(task: str, packages: Sequence[str] = ()) -> str:
 
 def may_install() -> bool:
     """Return whether apt can run without asking for a password."""
-    if shutil.which("apt-get") is None:
+    if sys.platform == "win32" or shutil.which("apt-get") is None:
         return False
     if os.geteuid() == 0:
         return True
