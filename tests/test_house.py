@@ -5,15 +5,18 @@ names alone, one version.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 from imports import ROOT, circles, imports, modules, statements
@@ -567,6 +570,104 @@ def test_what_finalizers_change_is_copied_into_a_list_before_a_loop() -> None:
     assert [
         module for module, path in modules().items() if re.search(r"\bin tuple\(", path.read_text())
     ] == []
+
+
+#: Python's own parser of regular expressions, which has no types.
+_PARSER: Any = importlib.import_module("re._parser")
+#: The end of a possessive repeat, unless one letter or class is repeated.
+_POSSESSIVE = re.compile(r"""["')}\d,][*+?}]\+""")
+#: The items that a possessive repeat matches one by one, without a further match for each.
+_SIMPLE = (["LITERAL"], ["NOT_LITERAL"], ["ANY"], ["IN"])
+#: What stands for a part of an expression that is no literal: not simple.
+_UNKNOWN = "(?:xx)"
+
+
+def text_of(node: ast.AST, names: Mapping[str, str]) -> str:
+    """Return the text of an expression that consists of literals and of the names of texts."""
+    match node:
+        case ast.Constant(bytes() as data):
+            return data.decode("latin-1")
+        case ast.Constant(value):
+            return str(value)
+        case ast.JoinedStr(values):
+            return "".join(text_of(each, names) for each in values)
+        case ast.FormattedValue(value):
+            return text_of(value, names)
+        case ast.BinOp(left, ast.Add(), right):
+            return text_of(left, names) + text_of(right, names)
+        case ast.Name(name) if name.islower():
+            return "x"  # a variable of a function, such as a name in a program that is generated
+        case ast.Name(name):
+            return names.get(name, _UNKNOWN)
+    return _UNKNOWN
+
+
+def has_faulty_repeat(part: Any) -> bool:
+    """Return whether a part of a parsed regular expression has a possessive repeat that Python
+    before 3.11.5 matches wrongly.
+    """
+    match part:
+        case (op, (_, _, item)) if str(op) == "POSSESSIVE_REPEAT":
+            return [str(each) for each, _ in item] not in _SIMPLE
+    is_group = isinstance(part, (tuple, list, _PARSER.SubPattern))
+    return is_group and any(map(has_faulty_repeat, part))
+
+
+def faulty_repeats(code: str) -> Iterator[str]:
+    """Yield the expressions of a file that are such regular expressions, whether they are compiled
+    at its import or later.
+    """
+    if not _POSSESSIVE.search(code):
+        return
+    tree = ast.parse(code)
+    names: dict[str, str] = {}
+    for statement in tree.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=value):
+                names[name] = text_of(value, names) if value else _UNKNOWN
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
+            continue
+        text = text_of(node, names)
+        if not _POSSESSIVE.search(text):
+            continue
+        for flags in (0, re.VERBOSE):
+            # Not each text is a regular expression.
+            with suppress(re.error, FutureWarning):
+                if has_faulty_repeat(_PARSER.parse(text, flags)):
+                    yield ast.unparse(node)
+
+
+def test_possessive_repeats_have_one_character_or_class() -> None:
+    """Python before 3.11.5 has a fault in the others, which ``(?>(...)*)`` does not have:
+    python/cpython gh-100061 and gh-106052.
+    """
+    found = {}
+    for path in (*modules().values(), *ROOT.glob("tools/**/*.py")):
+        found[str(path.relative_to(ROOT))] = [*faulty_repeats(path.read_text())]
+    assert {path: texts for path, texts in found.items() if texts} == {}
+
+
+@pytest.mark.parametrize(
+    ("planted", "is_found"),
+    [
+        ('X = re.compile(r"(?:ab|c)*+")', True),
+        ('X = (rb"(?:ab){1,8}+",)', True),
+        ('def f(): return re.search("(?=(?:.(?!b))++)", text)', True),
+        ('A = "(?:ab|c)"\nB = "?+"\nX = A + B', True),
+        ('N = 3\nA = "(?:ab|c)"\nX = rf"{A}{{1,{N}}}+"', True),
+        ('from a import A\nX = rf"{A}*+"', True),
+        ('X = re.compile("""(?:a # )\n | bc)*+""", re.VERBOSE)', True),
+        ('X = r"(a)\\1++"', True),
+        ('X = r"a*+[bc]++\\s?+.{1,9}+(?:d)*+"', False),
+        ('X = r"(?>(?:ab|c)*)"', False),
+        ('A = "[ab]"\nX = rf"{A}*+"', False),
+        ('X = "C++ (as of 17)+"', False),
+        ('def f(name): return f"for (; {name} < 9; {name}++)"', False),
+    ],
+)
+def test_a_planted_possessive_repeat_is_found(planted: str, is_found: bool) -> None:
+    assert bool([*faulty_repeats(planted)]) == is_found
 
 
 #: Where nothing of a kind is: the kind's own folders and its description have it.

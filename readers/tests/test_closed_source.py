@@ -61,6 +61,7 @@ def error_of(kind: str, text: str) -> str:
         ),
         ("opencl", "#define TEXT(x) #x\n#define UNROLL(n) _Pragma(TEXT(unroll n))\n" + KERNEL),
         ("metal", "#include <metal_stdlib>\n#include <simd/simd.h>\n"),
+        ("opencl", '#\\include "a.h"\n'),
     ],
 )
 def test_a_text_without_a_file_is_unchanged(kind: str, text: str) -> None:
@@ -248,6 +249,7 @@ WEAKREF = "has inline assembly and the attribute weakref, which may bring a dire
             '#define volatile (TEXT)\n__asm__ __volatile__("");',
         ),
         ("// asm version uses .rept", "// devmod_has_no_assembly version uses .rept"),
+        ('asm\\("nop");', 'devmod_has_no_assembly\\("nop");'),
         ("#define M asm\nint __volatile__ x;", "#define M devmod_has_no_assembly\nint volatile x;"),
     ],
 )

@@ -50,6 +50,7 @@ def test_variables_of_ptx() -> None:
         "far": "far",
         "filters::shared": "_ZN7filters6sharedE",
     }
+    assert read_variables(b".global .attribute(%s) .b8 x;" % (b"a" * 100)) == {}
 
 
 @pytest.mark.parametrize(

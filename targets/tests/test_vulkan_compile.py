@@ -565,6 +565,13 @@ def test_declared_functions_replace_reflected_ones() -> None:
     )
 
 
+@pytest.mark.parametrize("comment", ["/* A comment. */\n", "/**/", "// A comment.\n\n"])
+def test_a_comment_may_precede_the_version(comment: str) -> None:
+    """The defines are lines behind the version, which is the first directive."""
+    module = devmod.compile(comment + EMPTY, "vulkan", defines={"N": 1})
+    assert list(module.functions) == ["main"]
+
+
 @pytest.mark.row("R12")
 def test_one_shader_may_have_several_names() -> None:
     module = build(

@@ -22,7 +22,7 @@ __all__ = ["OPTIONS_LINE", "closed_source", "option_problem", "split_options"]
 #: before the line break.
 _CONTINUED = r"\\[^!-~\r\n]*(?:\r\n?|\n)"
 #: At least what any compiler ignores between the words of a directive.
-_GAP = rf"(?:[^!-~\n]|{_CONTINUED})*+"
+_GAP = rf"(?>(?:[^!-~\n]++|{_CONTINUED})*)"
 _HASH = "(?:#|%:)"
 #: A word or an operator in two lines, and trigraphs, which not every compiler replaces.
 _SPLIT = re.compile(rf"(?<=[\w#%:/])(?:{_CONTINUED})+(?=[\w#%:*])|\?\?[=/]", re.ASCII)
@@ -50,7 +50,7 @@ _NO_FILE = "devmod_has_no_file"
 _NO_ASM = "devmod_has_no_assembly"
 
 #: Blanks and line breaks between tokens.
-_SPACE = r"(?:\s|\\(?=\s*[\r\n]))*+"
+_SPACE = r"(?>(?:\s++|\\(?=\s*[\r\n]))*)"
 #: The words after which a pragma may have the name of a file.
 _FILE_PRAGMAS = ("dependency", "include_alias", "pch_preprocess", "module", "comment")
 _PRAGMA_STRING = rf'{_SPACE}\({_SPACE}"'
@@ -66,7 +66,7 @@ _ASM_WORDS = ("asm", "_asm", "__asm", "__asm__")
 _SYMBOL_WORDS = ("weakref", "__weakref__")
 _ASM = re.compile(rf"\b(?:{'|'.join(_ASM_WORDS)}|__volatile__)\b", re.ASCII)
 #: Assembly whose whole text is in this place, without numbered characters: no macro adds to it.
-_PLAIN_ASM = rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?:"(?:[^"\\\r\n]|\\[nrtv"])*+"{_SPACE})++)(?=[:)])'
+_PLAIN_ASM = rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?>(?:"(?:[^"\\\r\n]++|\\[nrtv"])*"{_SPACE})+))(?=[:)])'
 _OTHER_ASM = rf"\w+{_SPACE}(?:[({{]|(?:__)?(?:volatile|inline|goto)(?:__)?\b)"
 #: Directives of assemblers that read a file, that make other directives from text, or that tell the
 #: linker to read a file.

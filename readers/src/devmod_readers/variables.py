@@ -13,7 +13,7 @@ _DYNAMIC_SYMBOLS = 11
 _OBJECT = 1
 #: A variable's declaration in PTX, and not an instruction such as ``ld.global``.
 _PTX = re.compile(
-    rb"(?<![\w.])\.(?:global|const)\s++(?:\.\w++(?:\s++\d++|\([^()]{1,99}+\))?+\s*+){1,8}+([A-Za-z_$%][\w$]{0,4095}+)"
+    rb"(?<![\w.])\.(?:global|const)\s++(?>(?:\.\w++(?:\s++\d++|\([^()]{1,99}+\))?\s*+){1,8})([A-Za-z_$%][\w$]{0,4095}+)"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The parts of a mangled name before the name: a namespace, or internal linkage.

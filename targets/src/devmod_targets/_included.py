@@ -20,7 +20,7 @@ from devmod_readers.options import OPTIONS_LINE
 _SPACE = rb"[^!-~\n]"
 #: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text. An
 #: include with more or longer comments, or with a longer name, counts as one without a name.
-_BLANK = _SPACE + rb"*+(?:/\*(?:[^*]|\*(?!/)){0,128}+\*/" + _SPACE + rb"*+){0,8}+"
+_BLANK = _SPACE + rb"*+(?>(?:/\*(?s:.{0,128}?)\*/" + _SPACE + rb"*+){0,8})"
 _HASH = rb"(?:\#|%:|\?\?=)"
 _OPERATORS = ("__has_include_next", "__has_include", "__has_embed")
 _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
@@ -57,7 +57,7 @@ _TEST = re.compile(
 )
 #: The line of a condition, up to the operator. In another line, such as a definition, the macro may
 #: be a parameter.
-_CONDITION = _SPACE + rb"*+" + _HASH + _BLANK + rb"(?:el)?if\b(?:(?!\*/)[^\n])*+"
+_CONDITION = _SPACE + rb"*+" + _HASH + _BLANK + rb"(?:el)?if\b(?!.*\*/).*"
 _MAX_CONDITION = 1000
 #: The start of an operator, which ``##`` may complete; a letter by its number, which some compilers
 #: accept there; and pragmas that look for a file. Each begins with a literal, or needs one of some
@@ -74,7 +74,7 @@ _WORDS = (b"include", b"import", b"embed")
 _SPLICE = rb"(?:\\|\?\?/)[^\S\n]*\n"
 #: Comments that are surely comments: in each language and standard, nothing before them in their
 #: line makes them a part of something else.
-_COMMENT = rb"""(?m)^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"""
+_COMMENT = rb"""(?m)^(?P<before>(?![^\n"'</*]*?(?:warning|error))[^\n"'</*]*+)(?://(?!devmod:|.*\*/).*|/\*(?s:.*?)(?:\*/|\Z))"""
 #: The value of a macro that is the name of a file in quotes, or another macro.
 _VALUE = rb'\s*(?:"(?P<file>[^"?\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?'
 _DEFINE = re.compile(_HASH + _BLANK + rb"define(?!\w)" + _BLANK + rb"([A-Za-z_]\w*)([^\n]*)")

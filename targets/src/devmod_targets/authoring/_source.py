@@ -616,13 +616,14 @@ def include_hint(folders: Iterable[str]) -> str:
 #: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition
 #: cannot backtrack over it.
 _BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
+#: The bound of the last repetition limits its memory, which grows with each word of a long line.
 _TOKEN = re.compile(
     r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
     |(?P<line>\r\n|\n|\r)
     |(?P<hash>\#)
     |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
     |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
-    |(?:\d(?:'?[\w.])*+|(?!(?:u8|[uUL])?R")\w++|[^\w\s\#"'/\\]|[^\S\r\n])++|.""",
+    |(?:\d[\w.]*+(?:'[\w.]++)*|(?!(?:u8|[uUL])?R")\w++|[^\w\s\#"'/\\]|[^\S\r\n]){1,999}|.""",
     re.DOTALL | re.VERBOSE,
 )
 _DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
@@ -632,7 +633,7 @@ BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
 INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The rest of the line of an include that a macro names, up to a comment with two slashes.
-_MACRO = re.compile(r"(?:\\[^\S\r\n]*\r?\n|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?!//)[^\r\n])*+")
+_MACRO = re.compile(r"(?:\\[^\S\r\n]*\r?\n|/\*(?s:.*?)(?:\*/|\Z)|(?!//)[^\r\n])*")
 
 
 class Directive:

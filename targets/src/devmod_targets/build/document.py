@@ -32,7 +32,7 @@ _MAX_DEPTH = 32
 #: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square
 #: of its length.
 _DEEP_KEY = re.compile(
-    rf"""(?<![\w-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*\.[ \t]*){{{_MAX_DEPTH}}}""",
+    rf"""(?<![\w-])(?:(?:[A-Za-z0-9_-]++|"(?>(?:[^"\\\n]++|\\.)*)"|'[^'\n]*+')[ \t]*\.[ \t]*){{{_MAX_DEPTH}}}""",
     re.ASCII,
 )
 
@@ -270,10 +270,10 @@ def _too_deep() -> Problem:
 # The functions expect a document that tomllib has accepted, so they check nothing.
 
 
-# A possessive repetition (``*+``) keeps no place for each character to come back to. A multi-line
+# A possessive repetition (``++``) keeps no place for each character to come back to. A multi-line
 # string may end with one or two quotes of its own before the three that close it.
 _STRING = (
-    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?>(?:[^\"\\]++|\\.)*)\"|'[^']*'"""
 )
 #: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are
 #: in no group.

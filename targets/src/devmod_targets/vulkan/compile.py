@@ -890,11 +890,11 @@ def _first_line(output: str, status: object) -> str:
 
 _LINE_END = r"(?:\r\n?|\n)"
 #: A blank, a joined line or a comment, also one without an end.
-_BLANK = rf"(?:[ \t\v\f]|\\{_LINE_END}|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
-_LINECOMMENT = rf"(?://(?:[^\r\n\\]|\\{_LINE_END}?)*+)"
+_BLANK = rf"(?:[ \t\v\f]|\\{_LINE_END}|/\*(?s:.*?)(?:\*/|\Z))"
+_LINECOMMENT = rf"(?://(?:[^\r\n\\]|\\{_LINE_END}?)*)"
 #: The start of a GLSL source up to the end of its directive #version.
 _VERSION_LINE = re.compile(
-    rf"(?:{_BLANK}|{_LINECOMMENT}|[\r\n])*+\#{_BLANK}*+version\b(?:{_BLANK}|{_LINECOMMENT}|[^\r\n])*+(?:{_LINE_END}|\Z)"
+    rf"(?>(?:{_BLANK}|{_LINECOMMENT}|[\r\n])*)\#(?>{_BLANK}*)version\b(?>(?:{_BLANK}|{_LINECOMMENT}|[^\r\n])*)(?:{_LINE_END}|\Z)"
 )
 
 

@@ -64,8 +64,8 @@ DIALECT = (*_LANGUAGE, "-D__CUDACC__=1")
 _SKIP_BODIES = 0x40
 #: A parameter whose type has names of numbers alone, with the name of the parameter.
 _PLAIN = re.compile(
-    rb"(?:(?:const|volatile|unsigned|signed|char|short|int|long|float|double|bool|void|size_t|u?int(?:8|16|32|64)_t|__restrict(?:__)?)\b|[*&\s])++"
-    rb"(?:\b[A-Za-z_]\w*+)?+\s*+(?:\[\s*+\d*+\s*+\]\s*+)*+"
+    rb"(?>(?:(?:const|volatile|unsigned|signed|char|short|int|long|float|double|bool|void|size_t|u?int(?:8|16|32|64)_t|__restrict(?:__)?)\b|[*&\s])+)"
+    rb"(?:\b[A-Za-z_]\w*+)?\s*+(?:\[\s*+\d*+\s*+\]\s*+)*"
 )
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 #: The type of undeclared names in the bodies of functions.
