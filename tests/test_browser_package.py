@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from base64 import b64encode
 from collections.abc import Callable
@@ -424,8 +423,7 @@ def test_the_wheel_has_the_page(wheels: Any) -> None:
 def test_the_wheel_of_the_source_distribution_has_it_too(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
     run(*build, "--target", "sdist", cwd=ROOT / "view")
-    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
-        archive.extractall(tmp_path / "there", filter="data")
+    release.unpack(next(tmp_path.glob("*.tar.gz")), tmp_path / "there")
     [folder] = (tmp_path / "there").iterdir()
     run(*build, "--target", "wheel", cwd=folder)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 from pages import blocks
+
+from release import unpack  # tools/release.py
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE, _, REST = (ROOT / "docs" / "own-wheel.md").read_text().partition("\n## With hatchling\n")
@@ -67,8 +68,7 @@ def test_the_project_of_the_page(
     project = Project(box, tmp_path / "project", backend)
     wheel = project.build("build_wheel", "dist")
     assert f"$ pip install {wheel.name}\n" in USE
-    with tarfile.open(project.build("build_sdist", "dist")) as sdist:
-        sdist.extractall(tmp_path / "unpacked", filter="data")
+    unpack(project.build("build_sdist", "dist"), tmp_path / "unpacked")
     (source,) = (tmp_path / "unpacked").iterdir()
     assert not list(source.rglob("*.devmod"))
     assert bundle_in(project.build("build_wheel", "dist", source)) == bundle_in(wheel)

@@ -98,6 +98,14 @@ def test_a_distribution_with_a_fault(
     assert problems_of(sdist(tmp_path, LICENCE | files), "0.1.0") == [problem]
 
 
+def test_a_source_distribution_is_unpacked(tmp_path: Path) -> None:
+    """Also with Python 3.11.3, whose tarfile has no filters."""
+    from release import unpack
+
+    unpack(sdist(tmp_path, {"a.txt": b"a"}), tmp_path / "there")
+    assert (tmp_path / "there/devmod_x-0.1.0/a.txt").read_bytes() == b"a"
+
+
 def test_the_size_the_version_and_the_licence_of_a_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,14 @@ def with_links(text: str, folder: str, version: str) -> str:
     return _LINK.sub(address, text)
 
 
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack a source distribution into a folder."""
+    with tarfile.open(path) as archive:
+        # Python before 3.11.4 has no filters, and ignores the attribute.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
+
+
 def build(version: str) -> list[Path]:
     """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from
     its sdist, as an index's users may.
@@ -137,8 +145,7 @@ def build(version: str) -> list[Path]:
     sources = build_into(sys.executable, DIST, copy_tree(version), "sdist")
     unpacked = OUT / "sdists"
     for each in sources:
-        with tarfile.open(each) as archive:
-            archive.extractall(unpacked, filter="data")
+        unpack(each, unpacked)
     tvm = sorted(unpacked.glob("devmod_tvm-*"))
     build_into(sys.executable, DIST, sorted({*unpacked.iterdir()}.difference(tvm)), "wheel")
     if tvm:
