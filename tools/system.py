@@ -108,6 +108,7 @@ TESTS = (
         "the headers with which pycuda is built",
         Path(sysconfig.get_path("include"), "Python.h").exists,
     ),
+    Need("openssh-client", "signs with the keys of ssh", _program("ssh-keygen")),
     Need(
         "npm",
         "runs the tests of the npm package, with Node.js",
