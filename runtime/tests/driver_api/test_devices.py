@@ -4,6 +4,8 @@ device that a kernel has lost.
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import re
 import subprocess
@@ -53,6 +55,19 @@ def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None
     assert device.free_memory() == free - (1 << 20)
     del array
     assert device.free_memory() == free
+
+
+def test_no_class_has_a_partial_as_an_attribute(device: Any) -> None:
+    """Python 3.13 warns of one at each access, and Python 3.14 makes a method of it."""
+    device.zeros(8, "uint8").numpy()
+    found = [
+        f"{each.__module__}.{each.__qualname__}.{name}"
+        for each in gc.get_objects()
+        if isinstance(each, type) and str(each.__module__).startswith("devmod")
+        for name, value in vars(each).items()
+        if isinstance(value, functools.partial)
+    ]
+    assert found == []
 
 
 @pytest.mark.volume_but("cuda-ctypes", "rocm")

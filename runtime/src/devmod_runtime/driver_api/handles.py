@@ -298,8 +298,13 @@ class Context:
         """
         handle = driver.retain_primary_context(device)
         push, pop = driver.context_functions(handle)
+        # Python 3.14 makes methods of the objects of `functools.partial` in a class.
         context: Context = object.__new__(
-            type(cls.__name__, (cls,), {"__enter__": push, "__exit__": pop})
+            type(
+                cls.__name__,
+                (cls,),
+                {"__enter__": staticmethod(push), "__exit__": staticmethod(pop)},
+            )
         )
         context.handle = handle
         return context
