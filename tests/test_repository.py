@@ -129,6 +129,18 @@ def test_each_part_of_make_test_runs_and_counts(
     assert {*failed.partition("\n")[0].split()} == parts
 
 
+def test_mypy_checks_for_the_python_that_runs_it() -> None:
+    """With NumPy 2.5 and Python 3.11 as the target, mypy finds errors that are none: the stubs need
+    `typing.override`.
+    """
+    template = "conformance/src/devmod_conformance/_cli/templates/both/pyproject.toml.tmpl"
+    for path in ("pyproject.toml", template):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        _, _, section = text.partition("[tool.mypy]")
+        assert section, path
+        assert not re.search("^python_version", section, re.MULTILINE), path
+
+
 def test_the_commands_that_documents_show_exist() -> None:
     from devmod._cli._known import KNOWN
 

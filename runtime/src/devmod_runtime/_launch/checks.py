@@ -311,8 +311,8 @@ def _casts(array: str, dtype: str, wanted: str) -> list[str]:
 
 
 #: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as
-#: overlapping.
-_MAX_WORK = 10_000
+#: overlapping. The stubs of NumPy before 2.5 allow no such number.
+_MAX_WORK: Any = 10_000
 
 
 def overlap(one: HostView, other: HostView) -> bool:
@@ -320,6 +320,6 @@ def overlap(one: HostView, other: HostView) -> bool:
     if not np.may_share_memory(one.array, other.array):
         return False
     try:
-        return bool(np.shares_memory(one.array, other.array, max_work=_MAX_WORK))  # type: ignore[arg-type]  # any int will do
+        return bool(np.shares_memory(one.array, other.array, max_work=_MAX_WORK))
     except np.exceptions.TooHardError:
         return True
