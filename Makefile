@@ -98,8 +98,8 @@ $(NEEDED): fetch-%: setup
 strangers:  ## run make demo and make test on bare Debian systems in folders of build/strangers, and delete these (SUITE=trixie; COMMAND="make lint" for another command); needs root
 	@$(PYTHON) tools/strangers.py $(SUITE) $(if $(COMMAND),--do "$(COMMAND)")
 
-pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.14 here
-	@$(BIN)/python tools/pythons.py -n $(JOBS)
+pythons: $(if $(ALL),test-setup,setup)  ## tests of the wheels and plugins with each Python of 3.11 to 3.14 here; ALL=1: those of every folder
+	@$(BIN)/python tools/pythons.py -n $(JOBS)$(if $(ALL), --all)
 
 frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and numba-cuda and Triton on the simulated GPU
 	@$(BIN)/python tools/frameworks.py -n $(JOBS)

@@ -24,6 +24,7 @@ import breakages  # noqa: E402
 import build_pycuda  # noqa: E402
 import cuda_machine  # noqa: E402
 import environments  # noqa: E402
+import pythons  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
 import vendor_runtimes  # noqa: E402
@@ -275,6 +276,16 @@ def test_setup_covers_every_distribution_and_every_extra() -> None:
     assert set(setup.group("test")) < set(setup.group("dev"))
     for path in (ROOT / "plugins").glob("*/pyproject.toml"):
         assert path.parent.name in setup.names()
+
+
+def test_each_python_runs_the_tests_of_the_plugins_and_at_night_all() -> None:
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    options = pythons.pytest_options(["--prepare", "-n", "2"])
+    assert {"core/tests", "runtime/tests", "targets/tests", "plugins"} <= set(options)
+    assert set(pythons.TESTS) <= set(folders["testpaths"])
+    assert options[-4:] == ["-m", "not once and not volume", "-n", "2"]
+    nightly = pythons.pytest_options(["--all", "-n", "2"])
+    assert nightly == ["-q", "--dist", "worksteal", "-m", "not volume", "-n", "2"]
 
 
 def test_a_second_run_of_setup_does_nothing(

@@ -1,11 +1,12 @@
-"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from
-3.11 to 3.14 on this machine.
+"""Run the tests of core, runtime, readers, build side, conformance kit and plugins with each Python
+from 3.11 to 3.14 on this machine.
 
-    python tools/pythons.py [--prepare] [pytest options]
+    python tools/pythons.py [--prepare] [--all] [pytest options]
 
 Each Python has an environment of its own; --prepare makes the environments and runs nothing. The
 Python of `.venv` is left out: `make test` has run the tests there. So are tests with the marker
-`once`, whose results no version of Python changes, and those with `volume`.
+`once`, whose results no version of Python changes, and those with `volume`. --all runs the tests of
+every folder, also those with `once`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,24 @@ import sys
 from pathlib import Path
 
 from environments import ROOT, InstallError, install, kept
-from setup import fingerprint, group
+from setup import editable, fingerprint, group
+from vendor_runtimes import install_intel
 
 TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
-#: The distributions whose tests run. They pin core and each other, so all are installed.
-PACKAGES = ("core", "runtime", "readers", "targets", "models", "conformance", "remote", "trust")
-#: Those of the runtime that need no backend.
-TESTS = ("runtime/tests/toy", *(f"{each}/tests" for each in PACKAGES if each != "runtime"))
+#: The folders whose tests run without --all. pytest runs those of its configuration otherwise.
+TESTS = (
+    "core/tests",
+    "readers/tests",
+    "targets/tests",
+    "conformance/tests",
+    "runtime/tests",
+    "remote/tests",
+    "models/tests",
+    "trust/tests",
+    "plugins",
+)
+#: The options of this file. The others are pytest's.
+OPTIONS = ("--prepare", "--all")
 
 
 def find() -> dict[tuple[int, int], str]:
@@ -50,26 +62,23 @@ def works(interpreter: str) -> bool:
 
 
 def fill(python: Path) -> None:
-    """Install the tested distributions and the test tools into an environment."""
-    editable: list[str] = []
-    for name in (*PACKAGES[1:], "simulators", "view"):
-        editable += ["--editable", str(ROOT / name)]
-    install(
-        python,
-        [
-            *editable,
-            "--editable",
-            f"{ROOT / 'core'}[build,cli,conformance,onnx,tvm]",
-            *group("test"),
-        ],
-        cached=True,
-    )
+    """Install into an environment what setup.py installs into `.venv`."""
+    install(python, [*editable(), *group("dev")], cached=True)
+
+
+def pytest_options(arguments: list[str]) -> list[str]:
+    """Return pytest's options for the arguments of the command line."""
+    own = ["-q", "--dist", "worksteal"]
+    others = [each for each in arguments if each not in OPTIONS]
+    if "--all" in arguments:
+        return [*own, "-m", "not volume", *others]
+    return [*TESTS, *own, "-m", "not once and not volume", *others]
 
 
 def main() -> int:
     """Run the tests and return the exit code."""
     failed = []
-    arguments = [each for each in sys.argv[1:] if each != "--prepare"]
+    options = pytest_options(sys.argv[1:])
     result = find()
     for version in TESTED:
         name = "Python {}.{}".format(*version)
@@ -83,18 +92,16 @@ def main() -> int:
             python = kept(
                 venv, f"{result[version]}\n{ROOT}\n{fingerprint()}", fill, python=result[version]
             )
+            if "--all" in sys.argv:
+                install_intel(python)
         except InstallError as error:
             print(error)
             failed.append(name)
             continue
         if "--prepare" in sys.argv:
             continue
-        print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
-        command = [str(python), "-m", "pytest", *TESTS]
-        if subprocess.call(
-            [*command, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments],
-            cwd=ROOT,
-        ):
+        print(f"== {name}", flush=True)
+        if subprocess.call([str(python), "-m", "pytest", *options], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

@@ -127,19 +127,19 @@ def main() -> int:
             runtimes = list(VOLUME)
         else:
             runtimes = list(RUNTIMES)
-            install_intel()
+            install_intel(python_of(VENV))
         for runtime in runtimes:
             provide(runtime, again="--force" in sys.argv)
     return 0
 
 
-def install_intel() -> None:
-    """Install the extra `devmod-opencl[intel]`, if it is missing."""
-    if any((VENV / "lib").glob("libintelocl.so")):
+def install_intel(python: Path) -> None:
+    """Install the extra `devmod-opencl[intel]` into an environment, if it is missing."""
+    if (python.parent.parent / "lib" / "libintelocl.so").exists():
         return
     report("installing Intel's OpenCL runtime for the tests (275 MB, once)")
     try:
-        install(python_of(VENV), ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
+        install(python, ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
     except InstallError as error:
         report(
             f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {last_line(str(error))}"
