@@ -69,7 +69,14 @@ def test_text_compiles_to_ptx() -> None:
     )
 
 
-def test_an_older_version_of_ptx() -> None:
+@pytest.mark.parametrize(("arch", "version"), [("75", "6.3"), ("80", "7.0"), ("100", "8.6")])
+def test_the_version_of_ptx_is_the_lowest_of_the_architecture(arch: str, version: str) -> None:
+    """Not that of a CUDA which the machine may have."""
+    module = devmod.compile(SCALE, f"cuda -arch=compute_{arch}", language="ll")
+    assert f"\n.version {version}\n" in module.inspect_source("ptx")
+
+
+def test_another_version_of_ptx() -> None:
     text = devmod.compile(SCALE, TARGET, options=["--cuda-feature=+ptx80", "-O1"]).inspect_source(
         "ptx"
     )

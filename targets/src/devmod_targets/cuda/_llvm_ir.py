@@ -55,6 +55,10 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     ]
     if not any(option.startswith("-O") for option in options):
         options = ["-O3", *options]
+    if not any(option.startswith("--cuda-feature") for option in options):
+        # Clang's default is that of the CUDA on this machine, or PTX 4.2. A feature that is removed
+        # leaves the lowest version of PTX that has the architecture.
+        clang.append("--cuda-feature=-ptx42")
     source = {"program.ll": request.content}
     arguments = [*clang, f"-march={arch}", *options, "program.ll", "-o", "program.ptx"]
     result = _run(request, arguments, source, "program.ptx")
