@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from test_manifest_schema import FULL
@@ -141,7 +142,7 @@ def fits(value: object, hint: Any) -> bool:
     arguments = get_args(hint)
     if origin is None:
         return isinstance(value, hint)
-    if not isinstance(origin, type) or origin.__module__ == "types":
+    if origin in (Union, UnionType):  # one class since Python 3.14
         return any(fits(value, each) for each in arguments)
     if not isinstance(value, origin):
         return False
