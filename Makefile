@@ -23,7 +23,7 @@ BIOME := browser/js/node_modules/.bin/biome
 # into build/cuda-machine, in folders of 46 MiB (FOR=3.12 INSTALLED=list), where there is a network.
 KIND ?= cuda
 DO ?= test
-SUITE ?= bookworm trixie forky
+SUITE ?= bookworm trixie
 GPU_cuda_test = $(PYTHON) tools/cuda_machine.py test
 GPU_cuda_questions = $(PYTHON) tools/cuda_machine.py questions
 GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench

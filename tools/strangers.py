@@ -56,6 +56,8 @@ class Visit(NamedTuple):
     ----------
     packages
         What is installed before.
+    later
+        A later suite that has the packages.
     pythons
         Versions of Python that the system borrows of this machine's pyenv.
     beside
@@ -65,11 +67,13 @@ class Visit(NamedTuple):
     user: str
     command: str
     packages: tuple[str, ...] = ()
+    later: str = ""
     pythons: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
 
-#: The visits of each suite. One has the emulator of RDNA3, which no clone has.
+#: The visits of each suite. One has the emulator of RDNA3, which no clone has. Another has more
+#: Pythons: one of a later suite, and one of pyenv.
 VISITS = {
     "bookworm": (Visit("root", "make demo && make test", beside=("shared/emulators",)),),
     "trixie": (
@@ -78,8 +82,14 @@ VISITS = {
             "make demo && make test-setup && .venv/bin/python -m pytest --collect-only -qq",
         ),
         Visit("person", "make demo && make test", packages=("sudo",)),
+        Visit(
+            "person",
+            "make pythons",
+            packages=("python3.14", "python3.14-venv"),
+            later="forky",
+            pythons=("3.12",),
+        ),
     ),
-    "forky": (Visit("root", "make pythons PYTHONS='3.12 3.14'", pythons=("3.12",)),),
 }
 
 
@@ -186,12 +196,9 @@ def visit_all(suite: str, command: str | None) -> int:
 def visit(suite: str, folder: Path, visit: Visit) -> int:
     """Clone the project and run a visit's command; return its exit code."""
     if visit.packages:
-        command = (
-            f"apt-get update --quiet=2; apt-get install --quiet=2 --yes {' '.join(visit.packages)}"
-        )
-        enter(folder, "root", command, check=True)
+        add_packages(suite, folder, visit)
     for version in visit.pythons:
-        lend_python(folder, version)
+        lend_python(folder, home_of(visit.user), version)
     for name in visit.beside:
         lend(ROOT.parent / name, folder / home_of(visit.user)[1:] / name)
     clone(folder, visit.user)
@@ -199,15 +206,24 @@ def visit(suite: str, folder: Path, visit: Visit) -> int:
     return enter(folder, visit.user, f"cd devmod && {visit.command}")
 
 
+def add_packages(suite: str, folder: Path, visit: Visit) -> None:
+    """Install the packages of a visit, with what else they need of a later suite."""
+    if visit.later:
+        lists = folder / "etc" / "apt"
+        source = f"deb {find_archives()[0]} {visit.later} main\n"
+        (lists / "sources.list.d" / "later.list").write_text(source)
+        pin = f"Package: *\nPin: release n={visit.later}\nPin-Priority: 100\n"
+        (lists / "preferences.d" / "later").write_text(pin)
+    names = " ".join(visit.packages)
+    install = f"apt-get install --quiet=2 --yes -t {visit.later or suite} {names}"
+    enter(folder, "root", f"apt-get update --quiet=2; {install} > /dev/null", check=True)
+
+
 def make(suite: str, folder: Path) -> None:
     """Make a bare system with debootstrap, with two users: root, and a person."""
     folder.mkdir(parents=True)
-    # An older debootstrap has no script for a newer suite; all suites since jessie are made alike.
-    script = []
-    if not Path("/usr/share/debootstrap/scripts", suite).exists():
-        script = ["/usr/share/debootstrap/scripts/sid"]
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
-    command += [suite, str(folder), find_archives()[0], *script]
+    command += [suite, str(folder), find_archives()[0]]
     for _ in range(ATTEMPTS):
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         if process.returncode == 0:
@@ -281,11 +297,11 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def lend_python(folder: Path, version: str) -> None:
+def lend_python(folder: Path, home: str, version: str) -> None:
     """Lend a system a Python of this machine's pyenv, where it looks for pyenv's."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     for python in sorted(root.glob(f"versions/{version}.*"))[-1:]:
-        lend(python, folder / "root" / ".pyenv" / "versions" / python.name)
+        lend(python, folder / home[1:] / ".pyenv" / "versions" / python.name)
 
 
 def lend(source: Path, target: Path) -> None:
