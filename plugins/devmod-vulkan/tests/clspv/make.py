@@ -1,6 +1,6 @@
 """Compile kernels.cl and values.cl with pyclspv, and assemble modes.spvasm.
 
-Run ``python make.py`` with CPython 3.11 on x86-64, where devmod, pyclspv 0.0.1 and spirv-tools are
+Run ``python make.py`` on x86-64 Linux, where devmod, pyclspv 0.0.1 and spirv-tools are
 installed.
 """
 

@@ -168,7 +168,7 @@ def find_clspv(wanted: str, source: str) -> Clspv:
             return Clspv("", wheel_version(WHEEL, file))
     missing = not_installed("clspv", DISTRIBUTION, WHEEL)
     raise ToolchainNotFoundError(
-        f"cannot compile the OpenCL C source {source} for vulkan: {missing}. {WHEEL} has a wheel for CPython 3.11 on x86-64 Linux alone; "
+        f"cannot compile the OpenCL C source {source} for vulkan: {missing}. {WHEEL} has wheels for Linux on x86-64 alone; "
         f"elsewhere, {_GET_PROGRAM}",
         kind="vulkan",
     )
