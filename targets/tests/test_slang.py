@@ -593,7 +593,8 @@ def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
 def test_the_wheel_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "find_library", lambda *_: "")
     assert refusal(ToolchainNotFoundError, compiled, BASICS) == (
-        'cannot compile the Slang source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-slang]"'
+        'cannot compile the Slang source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-slang]". '
+        "slangpy has wheels for Linux with glibc 2.34 or newer, Windows, and macOS on arm64"
     )
 
 

@@ -157,7 +157,9 @@ def translate(
     if not folder:
         missing = not_installed(_WHEEL, _EXTRA, _WHEEL)
         raise ToolchainNotFoundError(
-            f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind
+            f"cannot compile the Slang source {request.name}: {missing}. {_WHEEL} has wheels for Linux with glibc 2.34 or newer, "
+            "Windows, and macOS on arm64",
+            kind=request.target.kind,
         )
     wheel = _library.wheel_version(_WHEEL, folder)
     question = {
