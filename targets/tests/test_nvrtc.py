@@ -227,6 +227,17 @@ def test_a_missing_nvrtc_names_its_install(monkeypatch: pytest.MonkeyPatch) -> N
         nvrtc.version(distribution="devmod-cuda[jit]")
 
 
+def test_a_mac_is_told_that_nvidia_has_no_wheels_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_loaded", {})
+    monkeypatch.setattr(_wheels, "library", lambda major: "")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    text = refusal(devmod.ToolchainNotFoundError, nvrtc.version)
+    assert text.startswith("CUDA C++ cannot be compiled here: NVRTC (the wheel nvidia-cuda-nvrtc")
+    assert text.endswith(
+        " is not installed. NVIDIA has wheels for Linux and Windows, none for macOS: compile on one of these"
+    )
+
+
 def test_a_missing_cuda_bindings_names_its_install() -> None:
     program = (
         "import sys; sys.modules['cuda'] = None\n"

@@ -15,7 +15,6 @@ from devmod.errors import (
     FormatError,
     ToolchainNotFoundError,
     list_names,
-    not_installed,
 )
 from devmod.targets.cuda import SPEC
 from devmod.targets.cuda.architecture import architecture, rank
@@ -293,9 +292,7 @@ def _load(name: str) -> Any:
         wheels = _PACKAGE
         if not _wheels.version("cuda-bindings"):
             wheels = f"{nvrtc.DISTRIBUTION} {_PACKAGE}"
-        missing = not_installed(
-            f"the library nvJitLink (the wheel {_PACKAGE})", wheels, "cuda", "nvidia"
-        )
+        missing = _wheels.missing(f"the library nvJitLink (the wheel {_PACKAGE})", wheels)
         raise ToolchainNotFoundError(
             f"the PTX {name} cannot be assembled to a cubin here: {missing}. Or name an architecture compute_: the PTX is then stored as "
             "it is, and the driver assembles it",
@@ -330,8 +327,8 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         library = _wheels.load("nvfatbin")
         version = ".".join(map(str, library.version()))
     except (ImportError, OSError, RuntimeError) as error:
-        missing = not_installed(
-            "the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia"
+        missing = _wheels.missing(
+            "the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION
         )
         raise ToolchainNotFoundError(
             f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants",

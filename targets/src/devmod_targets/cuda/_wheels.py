@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 
+from devmod.errors import not_installed
 from devmod_targets._executables import package_folders
 from devmod_targets._executables import version as version
 
@@ -21,6 +23,15 @@ HEADERS = {
     "cccl": "nvidia-cuda-cccl",
     "crt": "nvidia-cuda-crt",
 }
+
+
+def missing(subject: str, distribution: str) -> str:
+    """Return the sentences about a missing library of NVIDIA's wheels, with the command that
+    installs it where it can be installed.
+    """
+    if sys.platform == "darwin":
+        return f"{subject} is not installed. NVIDIA has wheels for Linux and Windows, none for macOS: compile on one of these"
+    return not_installed(subject, distribution, "cuda", "nvidia")
 
 
 def folders(major: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from devmod.backend import compile_error, environment_text
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
+from devmod.errors import CompileError, ToolchainNotFoundError, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring._types import Messages
@@ -142,7 +142,7 @@ class _Nvrtc:
 
 def _missing(what: str, distribution: str) -> ToolchainNotFoundError:
     return ToolchainNotFoundError(
-        f"CUDA C++ cannot be compiled here: {not_installed(what, distribution, 'cuda', 'nvidia')}",
+        f"CUDA C++ cannot be compiled here: {_wheels.missing(what, distribution)}",
         kind="cuda",
     )
 
