@@ -156,7 +156,14 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(
         assert lines[0] == text
     else:
         assert lines[0].startswith("no OpenCL device was found: ")
-        assert 'pip install "devmod-opencl[pocl]"' in lines[0]
+        assert (
+            'for a device on the cpu of linux on x86-64: pip install "devmod-opencl[pocl]"'
+            in lines[0].lower()
+        )
+        assert (
+            "; on other systems, install their package of PoCL (Debian: pocl-opencl-icd); "
+            in lines[0]
+        )
 
 
 @pytest.mark.parametrize(

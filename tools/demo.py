@@ -27,8 +27,8 @@ from wheels import build
 OUT = ROOT / "build" / "demo"
 #: What environment B needs besides the wheels: numbers and pictures.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
-#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU; so is Intel's runtime,
-#: which `make test-setup` fetches.
+#: The extras of runtimes that install a device: PoCL is OpenCL on the CPU of Linux on x86-64; so is
+#: Intel's runtime, which `make test-setup` fetches.
 EXTRAS = {
     "devmod-opencl": "[pocl,intel]" if (VENV / "lib" / "libintelocl.so").exists() else "[pocl]"
 }

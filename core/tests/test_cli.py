@@ -1132,7 +1132,7 @@ def test_no_plugin_and_no_device(
 def test_no_backend_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "devices") == (
         0,
-        'No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"\n',
+        'No runtime is installed, so there is no device. One for the CPU of Linux on x86-64: pip install "devmod-opencl[pocl]"\n',
         "",
     )
 

@@ -27,7 +27,7 @@ class KnownCommand(NamedTuple):
 
 
 _BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
-_RUNTIME = "devmod-opencl[pocl]"  # it runs on any CPU
+_RUNTIME = "devmod-opencl[pocl]"  # its device is the CPU
 _DIGESTS = "To look only for damage: devmod inspect --verify FILE"
 
 #: Other words for commands, for the error about an unknown one.

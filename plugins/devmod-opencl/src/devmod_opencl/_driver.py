@@ -52,9 +52,9 @@ __all__ = ["Error", "cl"]
 POCL = "Portable Computing Language"
 
 NO_DEVICE = (
-    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs, or "
-    f"(Linux on x86-64, 275 MB) {pip_install('devmod-opencl[intel]')}; for a GPU, install its "
-    "vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
+    f"no OpenCL device was found: {{why}}. For a device on the CPU of Linux on x86-64: {pip_install(_WITH_POCL)}, and gcc, whose "
+    f"linker it runs, or (275 MB) {pip_install('devmod-opencl[intel]')}; on other systems, install their package of PoCL "
+    "(Debian: pocl-opencl-icd); for a GPU, install its vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
 #: The signals that come from outside. Those of a fault are left to the drivers.
 _SIGNALS = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGXFSZ"]

@@ -77,7 +77,7 @@ def command(as_json: bool, timeout: float) -> None:
         print_table(FIELDS, [_row(each) for each in results])
     elif not claims:
         echo(
-            f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}"
+            f"No runtime is installed, so there is no device. One for the CPU of Linux on x86-64: {pip_install('devmod-opencl[pocl]')}"
         )
     for problem in problems:
         echo(f"! {problem}")
