@@ -37,7 +37,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable docs wheels release clean
 
 ##@ Start
 
@@ -139,6 +139,9 @@ pictures: setup test-setup  ## draw the pictures of docs/ anew: terminals, a plo
 
 performance: setup  ## write the tables and pictures of docs/performance.md from the figures of make bench
 	@$(BIN)/python tools/performance.py
+
+installable: setup  ## write the table of docs/support.md: for which Pythons and systems the index has wheels of everything
+	@$(BIN)/python tools/installable.py
 
 hexagon-runner: setup  ## build the program that runs Hexagon kernels on the device anew, from its C sources
 	@$(BIN)/python tools/hexagon_runner.py
