@@ -37,7 +37,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable docs wheels release clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
 
 ##@ Start
 
@@ -142,6 +142,9 @@ performance: setup  ## write the tables and pictures of docs/performance.md from
 
 installable: setup  ## write the table of docs/support.md: for which Pythons and systems the index has wheels of everything
 	@$(BIN)/python tools/installable.py
+
+constraints: setup  ## write tools/constraints.txt with the newest versions for development (NEWEST=1 in other tasks ignores it)
+	@$(BIN)/python tools/constraints.py
 
 hexagon-runner: setup  ## build the program that runs Hexagon kernels on the device anew, from its C sources
 	@$(BIN)/python tools/hexagon_runner.py

@@ -24,6 +24,8 @@ import breakages  # noqa: E402
 import build_pycuda  # noqa: E402
 import cuda_machine  # noqa: E402
 import environments  # noqa: E402
+import frameworks  # noqa: E402
+import lowest  # noqa: E402
 import pythons  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
@@ -80,6 +82,64 @@ def test_where_both_fail_both_are_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     text = refusal(environments.InstallError, environments.install, tmp_path / "python", ["numpy"])
     assert "python is unhappy" in text
     assert "uv is unhappy" in text
+
+
+def test_the_constraints_have_a_version_for_each_requirement_of_development() -> None:
+    requirements = pytest.importorskip("packaging.requirements", reason="needs packaging")
+    fixed: dict[str, list[Any]] = {}
+    lines = environments.CONSTRAINTS.read_text().splitlines()
+    for line in lines[1:]:
+        each = requirements.Requirement(line)
+        (version,) = each.specifier
+        assert version.operator == "=="
+        assert each.url is None
+        fixed.setdefault(re.sub("[-_.]+", "-", each.name).lower(), []).append(version.version)
+    for text in setup.group("dev"):
+        wanted = requirements.Requirement(text)
+        versions = fixed[re.sub("[-_.]+", "-", wanted.name).lower()]
+        assert all(wanted.specifier.contains(each) for each in versions), text
+    assert {"mypy", "numpy", "ruff", "pytest", "msgpack", "libclang"} <= set(fixed)
+
+
+def test_all_tasks_but_the_lowest_versions_install_those_of_the_constraints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed: list[list[str]] = []
+    for module in (frameworks, lowest, pythons):
+        monkeypatch.setattr(
+            module, "install", lambda python, requirements, **_: installed.append(requirements)
+        )
+    monkeypatch.delenv("NEWEST", raising=False)
+    constrained = setup.fingerprint()
+    fills = (frameworks.fill, frameworks.fill_simulated, pythons.fill)
+    for fill in fills:
+        installed.clear()
+        fill(tmp_path / "python")
+        option, path = installed[0][:2]
+        assert option == "--constraint"
+        assert Path(path).name == environments.CONSTRAINTS.name
+    monkeypatch.setenv("NEWEST", "1")
+    assert setup.fingerprint() != constrained
+    for fill in fills:
+        installed.clear()
+        fill(tmp_path / "python")
+        assert installed[0][0] == "--upgrade"
+    installed.clear()
+    lowest.fill(tmp_path)
+    assert not {"--constraint", "--upgrade"} & set(installed[0])
+
+
+def test_the_newest_versions_are_not_looked_for_in_the_cache_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(environments, "find_uv", lambda: "/opt/uv")
+    ran = answers(monkeypatch, environments, uv=(0, ""))
+    for options, offline in (([], True), (["--upgrade"], False)):
+        ran.clear()
+        environments.install(
+            tmp_path / "python", [*options, "numpy"], cached=True, settings={"A": ""}
+        )
+        assert ["--offline" in command for command in ran] == [offline]
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+#: The versions of the packages that development installs. tools/constraints.py writes it.
+CONSTRAINTS = ROOT / "tools" / "constraints.txt"
 
 #: pip's settings, uv's names of them, and uv's separators. So a mirror or a certificate applies to
 #: both.
@@ -99,6 +101,8 @@ def install(
     if uv is not None:
         settings = settings or uv_settings()
         command = [uv, "pip", "install", "--quiet", "--python", str(python), *requirements]
+        # The cache need not have the newest versions.
+        cached = cached and "--upgrade" not in requirements
         if cached and _run([*command, "--offline"], env=settings) == "":
             return "uv"
         output = _run(command, env=settings)
@@ -119,6 +123,15 @@ def install(
     if failed:
         raise InstallError(f"{failed}\n{output}".strip())
     return "pip"
+
+
+def constraints(path: Path = CONSTRAINTS) -> list[str]:
+    """Return the options of uv and pip that fix the versions for development. If the environment
+    variable NEWEST is set, they ask for the newest ones.
+    """
+    if os.environ.get("NEWEST"):
+        return ["--upgrade"]
+    return ["--constraint", str(path)]
 
 
 def uninstall(python: Path, names: Iterable[str]) -> None:

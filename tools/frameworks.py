@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from environments import ROOT, InstallError, install, kept
+from environments import CONSTRAINTS, ROOT, InstallError, constraints, install, kept
 from setup import editable, fingerprint, group, interpreter
 
 #: Newer wheels of PyTorch need NVIDIA's. TVM calls the functions of tvm-ffi.
@@ -37,7 +37,13 @@ TESTS = (
 
 def fill(python: Path) -> None:
     """Install into the environment."""
-    install(python, [*editable(), *group("test"), *PACKAGES, *NVRTC, "editables"], cached=True)
+    requirements = [*editable(), *group("test"), *PACKAGES, *NVRTC, "editables"]
+    # PyTorch requires other versions of NVIDIA's wheels than development uses.
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    other = [line for line in lines if not line.startswith("nvidia-")]
+    path = python.with_name(CONSTRAINTS.name)
+    path.write_text("\n".join(other), encoding="utf-8")
+    install(python, [*constraints(path), *requirements], cached=True)
     # Its library is compiled with the headers of the TVM that is installed there, so its build is
     # not isolated.
     install(python, ["--no-build-isolation", "--editable", str(TVM)])
@@ -45,7 +51,7 @@ def fill(python: Path) -> None:
 
 def fill_simulated(python: Path) -> None:
     """Install into the environment of the programs for the simulated GPU."""
-    install(python, [*editable(), *group("test"), *SIMULATED], cached=True)
+    install(python, [*constraints(), *editable(), *group("test"), *SIMULATED], cached=True)
 
 
 def sources() -> str:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from environments import ROOT, InstallError, install, kept
+from environments import ROOT, InstallError, constraints, install, kept
 from setup import editable, fingerprint, group
 from vendor_runtimes import install_intel
 
@@ -63,7 +63,7 @@ def works(interpreter: str) -> bool:
 
 def fill(python: Path) -> None:
     """Install into an environment what setup.py installs into `.venv`."""
-    install(python, [*editable(), *group("dev")], cached=True)
+    install(python, [*constraints(), *editable(), *group("dev")], cached=True)
 
 
 def pytest_options(arguments: list[str]) -> list[str]:

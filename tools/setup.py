@@ -3,8 +3,9 @@ run starts at once.
 
     python3 tools/setup.py [--force]
 
-A change of a pyproject.toml or of this file updates it. A change of the interpreter or a move of
-the tree makes a new one.
+A change of a pyproject.toml, of constraints.txt or of this file updates it. A change of the
+interpreter or a move of the tree makes a new one. With the environment variable NEWEST, the newest
+versions are installed instead of those of constraints.txt.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import system
-from environments import ROOT, VENV, InstallError, find_uv, install, make_venv, python_of
+from environments import (
+    CONSTRAINTS,
+    ROOT,
+    VENV,
+    InstallError,
+    constraints,
+    find_uv,
+    install,
+    make_venv,
+    python_of,
+)
 from system import report
 
 with suppress(ImportError):  # an older Python; main reports it
@@ -55,7 +66,7 @@ def main() -> int:
         report(
             f"installing {' and '.join(names())} from source, and the tools for test, lint and types"
         )
-        tool = install(python_of(VENV), [*editable(), *group("dev")])
+        tool = install(python_of(VENV), [*constraints(), *editable(), *group("dev")])
     except InstallError as error:
         report(str(error))
         return 1
@@ -121,8 +132,9 @@ def group(name: str) -> list[str]:
 
 def fingerprint() -> str:
     """Return the digest of the files on which the installation depends."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(" ".join(constraints()).encode())
     for path in [
+        CONSTRAINTS,
         ROOT / "pyproject.toml",
         *(folder / "pyproject.toml" for folder in projects()),
         Path(__file__),
