@@ -55,7 +55,7 @@ template <class V, int... I> struct Part {
         int i = 0; \
         add(i, first), add(i, second), (add(i, rest), ...); \
     } \
-    void add(int &i, T value) { (*this)[i++] = value; } \
+    template <class U> void add(int &i, U value) { (*this)[i++] = T(value); } \
     template <class U, int M> void add(int &i, vec<U, M> value) { for (int k = 0; k < M; k++) (*this)[i++] = T(value[k]); } \
     template <class U, int M> void add(int &i, packed<U, M> value) { add(i, vec<U, M>(value)); }
 #define VECTOR_OPERATOR(op, result) \

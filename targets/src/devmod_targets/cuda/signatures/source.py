@@ -336,8 +336,10 @@ def read_source(
     appended = instance_variables(expressions)
     if preprocessed is not None:
         text = _restored(preprocessed.main)
-        head = _RESTORED
         headers = {name: _restored(header) for name, header in preprocessed.headers.items()}
+        head = _RESTORED
+        if not any(_FLOATS_OF_GLIBC in header for header in headers.values()):
+            head += _FLOATS_OF_GCC
     else:
         text = source.text
         headers = dict(prelude.program_headers(text))
@@ -441,7 +443,24 @@ def _standard(options: Sequence[str]) -> str:
 
 
 #: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
-_RESTORED = "#define __malloc__(...)\n#define __global__ __attribute__((global))\n"
+_RESTORED = """
+#define __malloc__(...)
+#define __remove_reference __remove_reference_t
+#define __reference_converts_from_temporary(to, from) false
+#define __global__ __attribute__((global))
+"""
+#: glibc's definition of the extended types of numbers, for a compiler that lacks them.
+_FLOATS_OF_GLIBC = "typedef float _Float32;"
+#: The extended types of numbers that g++ has from version 13 on, and clang lacks. Each is a type of
+#: its own, since libstdc++ overloads functions by them.
+_FLOATS_OF_GCC = """
+template <int> struct devmod_float { template <class T> constexpr devmod_float(T); constexpr operator double() const; };
+typedef devmod_float<0> _Float32;
+typedef devmod_float<1> _Float64;
+typedef devmod_float<2> _Float128;
+typedef devmod_float<3> _Float32x;
+typedef devmod_float<4> _Float64x;
+"""
 #: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word,
 #: so its search in megabytes is fast.
 _PACK = re.compile(r"__integer_pack\((\w+)\)\.\.\.>")
