@@ -33,8 +33,12 @@ static void handle(int number, siginfo_t *info, void *context) {
     char place[MAX_NAME / 2], text[MAX_NAME];
     const ucontext_t *machine = context;
     uint32_t pc = (uint32_t)machine->uc_mcontext.pc;
+    /* qemu 10 leaves p3_0 out of the registers, so that pc is one word earlier. */
+    uint32_t earlier = (uint32_t)machine->uc_mcontext.ugp;
 
-    describe_address(pc, place, sizeof place);
+    if (!describe_address(pc, place, sizeof place) &&
+        !describe_address(earlier, place, sizeof place))
+        describe_address(pc, place, sizeof place);
     snprintf(text, sizeof text, "%s at address 0x%08x in %s", signal_name(number),
              (unsigned)(uintptr_t)info->si_addr, place);
     reply_last("fault", text);

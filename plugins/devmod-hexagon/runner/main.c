@@ -21,11 +21,12 @@ static uint8_t *arena;
 static uint32_t arena_size;
 static image *images[MAX_IMAGES];
 
-void describe_address(uint32_t address, char *out, size_t size) {
+int describe_address(uint32_t address, char *out, size_t size) {
     for (uint32_t number = 0; number < MAX_IMAGES; number++)
         if (images[number] && image_describe(images[number], address, out, size))
-            return;
+            return 1;
     snprintf(out, size, "0x%08x", (unsigned)address);
+    return 0;
 }
 
 static uint64_t nanoseconds(void) {
