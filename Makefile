@@ -16,7 +16,8 @@ TYPES := types-linux types-darwin types-win32
 C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'
 # The parts of `make test` that failed.
 FAILED := build/failed
-# `make test-setup` installs it.
+# `make test-setup` installs both. Node.js is there alone if the system's is missing or too old.
+export PATH := $(CURDIR)/.venv/node:$(PATH)
 BIOME := browser/js/node_modules/.bin/biome
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched

@@ -61,6 +61,9 @@ GROUP = "without the emulator of RDNA3"
 
 ROOT = Path(__file__).resolve().parent
 
+# `make test-setup` puts Node.js there if the system's is missing or too old.
+os.environ["PATH"] = os.pathsep.join([str(ROOT / ".venv" / "node"), os.environ.get("PATH", "")])
+
 #: The order in which a run without workers collects.
 FOLDERS = pytest.StashKey[list[str]]()
 

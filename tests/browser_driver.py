@@ -33,7 +33,7 @@ def node() -> str:
     """Return the path of node. Skip the test if node is missing or too old."""
     found = shutil.which("node") or shutil.which("nodejs")
     if found is None:
-        pytest.skip("node is not installed (Debian and Ubuntu: apt-get install nodejs npm)")
+        pytest.skip("node is not installed (make test-setup installs it)")
     if int(_output(found, "--version").removeprefix("v").split(".")[0]) < 20:
         pytest.skip(f"node is older than 20: {_output(found, '--version')}")
     return found
@@ -91,7 +91,7 @@ class Browser:
     def __init__(self, *flags: str) -> None:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
         if not (JS / "node_modules" / "playwright-core").is_dir():
-            pytest.skip("playwright-core is not installed (npm install in browser/js)")
+            pytest.skip("playwright-core is not installed (make test-setup)")
         command = [
             program,
             str(driver),

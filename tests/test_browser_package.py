@@ -45,7 +45,7 @@ def run(*command: str, cwd: Path = JS) -> str:
 def typescript(version: str = "") -> tuple[str, str]:
     compiler = JS / "node_modules" / f"typescript{version}" / "bin" / "tsc"
     if not compiler.exists():
-        pytest.skip("typescript is not installed (npm install in browser/js)")
+        pytest.skip("typescript is not installed (make test-setup)")
     return node(), str(compiler)
 
 

