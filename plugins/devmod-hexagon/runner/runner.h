@@ -90,8 +90,8 @@ void fault_install(void);
 void fail_assertion(const char *condition, const char *file, int line, const char *function)
     __attribute__((noreturn));
 void fail_abort(void) __attribute__((noreturn));
-/* Write the place of an address, such as "saxpy+12", and return whether a module has it. The function
- * is in main.c, which has the list of images. */
+/* Write the place of an address, such as "saxpy+12", and return whether a module has it. The
+ * function is in main.c, which has the list of images. */
 int describe_address(uint32_t address, char *out, size_t size);
 
 #endif
