@@ -121,7 +121,7 @@ def test_folders_of_packages_in_pips_configuration_are_found(
     settings.parent.mkdir(parents=True)
     settings.write_text(
         f"[global]\nproxy = http://proxy.example:3128/\nfind-links = {tmp_path}/wheels {tmp_path}/none\n"
-        f"extra-index-url = file://{tmp_path}/one/simple\n    file://{tmp_path}/two/simple\n"
+        f"extra-index-url: file://{tmp_path}/one/simple\n    file://{tmp_path}/two/simple\n"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(strangers, "OF_THE_SYSTEM", ())
