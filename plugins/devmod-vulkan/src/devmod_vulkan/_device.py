@@ -795,11 +795,26 @@ class VulkanStream(Stream):
             waiter = Waiter(self.logical, self.semaphore)
         waiter.wait(value)
         self._waiters.append(waiter)
+        if self._validating:
+            self._wait_for_layers()
         self._release(value)
         for number, download in self._downloads.copy().items():
             if download.value <= value:
                 download.finish()
                 self._downloads.pop(number, None)
+
+    def _wait_for_layers(self) -> None:
+        """Wait until the validation layers have reported what the finished kernels print and
+        access.
+
+        The layers 1.4.309 report it in another thread, after the semaphore has its value, and drop
+        it if the kernel's pipeline is destroyed before. vkQueueWaitIdle waits for that thread.
+        """
+        with self._lock:
+            if self.logical.closed:  # vkDeviceWaitIdle may use the queue
+                return
+            code = self.logical.calls.vkQueueWaitIdle(self._queue)
+        self.logical.check(code, "reports a failed launch")
 
     def finish_later(self, download: Download) -> None:
         """Finish a download when its value is waited for."""
