@@ -4,6 +4,7 @@ with its error as the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -97,6 +98,16 @@ def is_done(event: Any) -> bool:
         logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), ""
     )
     return bool(value[0] >= event.value)
+
+
+def is_memory_error(text: str, start: str, device: Any) -> bool:
+    """Return whether the text of an error for too little memory is `start` and, if the driver
+    reports its free memory, the two amounts.
+    """
+    end = ""
+    if "VK_EXT_memory_budget" in device.physical.extensions:
+        end = rf"; \d+ bytes are free of {device.memory}"
+    return re.fullmatch(re.escape(start) + end, text) is not None
 
 
 @contextmanager
