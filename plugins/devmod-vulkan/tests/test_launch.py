@@ -365,7 +365,7 @@ def test_several_entries_of_one_module(
     if assembler is None:
         pytest.skip("spirv-as is not installed (Debian: apt install spirv-tools)")
     spirv = subprocess.run(
-        [assembler, "--target-env", "spv1.0", "-o", "-"],
+        [assembler, "--target-env", "spv1.0", "-o", "-", "-"],
         input=(
             TWO_ENTRIES if bindings[1] else TWO_ENTRIES.replace("%element %b", "%element %a")
         ).encode(),
