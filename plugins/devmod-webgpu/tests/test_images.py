@@ -416,9 +416,11 @@ def test_samplers_that_webgpu_does_not_have(device: Any) -> None:
     ],
 )
 def test_the_numbers_of_textures_and_samplers_are_limited(
-    limit: str, declared: str, used: str, device: Any
+    limit: str, declared: str, used: str, device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = device.limits[limit]
+    """A limit that no text can exceed, such as 1,000,000 textures, is lowered."""
+    most = min(device.limits[limit], 64)
+    monkeypatch.setitem(device.limits, limit, most)
     variables = "".join(f"@group(1) @binding({n}) var v{n}: {declared};" for n in range(most + 1))
     body = "".join(used.replace("v,", f"v{n},") for n in range(most + 1))
     text = message_of(
