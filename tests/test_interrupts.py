@@ -25,6 +25,8 @@ INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "200"))
 SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
 #: Seconds after which a process hangs.
 HANGS = 600 + INTERRUPTS
+#: Seconds after which a first use hangs. The stacks of all threads are then printed.
+IMPORT_HANGS = 60
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
@@ -84,6 +86,46 @@ def test_interrupts_leave_arrays_streams_and_locks_whole(
     with capsys.disabled():
         if "DEVMOD_TEST_INTERRUPTS" in os.environ:
             print(f"\n{done.stdout.strip()}")
+
+
+INTERRUPTED_IMPORT = """
+import _imp, faulthandler, sys
+from _thread import get_ident
+faulthandler.dump_traceback_later(int(sys.argv[3]), exit=True)
+import devmod, numpy
+kind, place = sys.argv[1:3]
+sys.unraisablehook = lambda _: None  # the interrupt of a callback is lost
+acquire, main = _imp.acquire_lock, get_ident()
+
+def interrupt():
+    acquire()
+    if sys._getframe(1).f_code.co_name == place and get_ident() == main:
+        _imp.acquire_lock = acquire
+        raise KeyboardInterrupt
+
+_imp.acquire_lock = interrupt
+try:
+    devmod.device(kind)
+except KeyboardInterrupt:
+    assert _imp.lock_held()
+assert _imp.acquire_lock is acquire
+print(devmod.device(kind).kind)
+"""
+
+
+@pytest.mark.row("R37", "R61")
+@pytest.mark.parametrize("place", ["_get_module_lock", "__enter__", "cb"])
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "hexagon"])
+def test_a_first_use_works_after_an_interrupt_that_left_the_import_lock_held(
+    kind: str, place: str
+) -> None:
+    """CPython may raise KeyboardInterrupt between the acquisition and importlib's ``try``. In the
+    callback of a weak reference, `cb`, it is lost: then the first use itself must work.
+    """
+    first_device(kind)
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, kind, place, str(IMPORT_HANGS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{kind}\n", done.stderr
 
 
 #: Kernels that run for many seconds. lavapipe ends a loop after 65,535 rounds, so many threads run.

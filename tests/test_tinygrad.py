@@ -808,3 +808,22 @@ def test_names_that_calls_and_expressions_have() -> None:
         one, two = module["f"].on(first_device(kind))(*values, 4)  # type: ignore[attr-defined]
         np.testing.assert_allclose(one, sum(values) * 4, rtol=1e-5)
         np.testing.assert_allclose(two, values[0] + 1, rtol=1e-6)
+
+
+AFTER_INTERRUPT = """
+import _imp, faulthandler
+faulthandler.dump_traceback_later(120, exit=True)
+from devmod.interop import tinygrad as interop
+from tinygrad import Tensor
+with interop.cpu():
+    x = Tensor([1.0]).realize()
+    _imp.acquire_lock()
+    module = interop.export(lambda x: x + 1, x, targets=["opencl", "webgpu"], name="f")
+print("f" in module.functions)
+"""
+
+
+@pytest.mark.row("R61")
+def test_an_export_works_after_an_interrupt_that_left_the_import_lock_held() -> None:
+    """The threads that compile for several kinds import."""
+    assert run_python(AFTER_INTERRUPT) == "True\n"

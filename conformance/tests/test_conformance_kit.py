@@ -4,7 +4,6 @@ for its fault.
 
 from __future__ import annotations
 
-import _imp
 import copy
 import json
 import os
@@ -27,7 +26,6 @@ from toy_faults._fault import Fault
 
 import devmod
 import devmod_conformance as kit
-from devmod_conformance._probe import release_import_lock
 
 #: The rows that core alone decides, so that no backend can fail them.
 CORE_ALONE = {"R25-fallback", "R28"}
@@ -858,11 +856,3 @@ with device_turn("turns", {os.getpid()}):
 def test_the_locks_of_two_devices_are_independent() -> None:
     with kit.device_turn("turns", 1), kit.device_turn("turns", 2), kit.device_turn("turns", 1):
         pass  # a shared lock would never be free
-
-
-def test_an_import_that_an_interrupt_ended_leaves_no_lock_held() -> None:
-    """A backend cannot prevent it, and its last calls, in another thread, would wait for ever."""
-    _imp.acquire_lock()
-    _imp.acquire_lock()
-    release_import_lock()
-    assert not _imp.lock_held()

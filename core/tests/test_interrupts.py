@@ -103,6 +103,65 @@ def test_a_value_that_needs_itself_is_an_error_each_time() -> None:
     assert once.get("k", lambda: 2) == 2
 
 
+IMPORTS_FOR_OTHERS = """
+import _imp, faulthandler, threading
+faulthandler.dump_traceback_later(int(sys.argv[1]), exit=True)
+import devmod
+from devmod.backend import Once, release_import_lock
+
+# Another thread makes the value, and imports: this one waits for it.
+once, begun, may_import = Once(), threading.Event(), threading.Event()
+def make():
+    begun.set()
+    may_import.wait()
+    import colorsys
+    return "made"
+threading.Thread(target=lambda: once.get("k", make)).start()
+begun.wait()
+_imp.acquire_lock()
+may_import.set()
+print(once.get("k", make))
+
+# Another thread imports hashlib, and reads what this one saves.
+module = devmod.create_with_fallback("cuda", bytes(4 << 20), "cubin", {})
+assert "hashlib" not in sys.modules
+_imp.acquire_lock()
+_imp.acquire_lock()
+devmod.save(module, sys.argv[2])
+print(_imp.lock_held())
+
+# A finder has the lock.
+class Finder:
+    def find_spec(name, *_):
+        if name == "absent":
+            print(release_import_lock(), _imp.lock_held())
+sys.meta_path.insert(0, Finder)
+try:
+    import absent
+except ImportError:
+    print(_imp.lock_held())
+
+# So has another thread.
+held, end = threading.Event(), threading.Event()
+def hold():
+    _imp.acquire_lock()
+    held.set()
+    end.wait()
+    _imp.release_lock()
+threading.Thread(target=hold).start()
+held.wait()
+print(release_import_lock(), _imp.lock_held())
+end.set()
+"""
+
+
+@pytest.mark.row("R37", "R61")
+def test_a_thread_that_waits_for_another_one_lets_it_import(tmp_path: Path) -> None:
+    """An interrupt may leave Python's import lock with the main thread, which can still import."""
+    expected = "made\nFalse\nFalse True\nFalse\nTrue True\n"
+    assert run_storm(IMPORTS_FOR_OTHERS, 60, tmp_path / "k.devmod") == expected
+
+
 OPEN_FILES = """
 import gc, os
 def open_files():

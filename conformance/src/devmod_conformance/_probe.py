@@ -4,7 +4,6 @@ JSON.
 
 from __future__ import annotations
 
-import _imp
 import base64
 import gc
 import hashlib
@@ -25,7 +24,7 @@ from typing import Any
 
 import devmod
 from devmod import plugins
-from devmod.backend import BINARY_SERIALIZABLE, walk
+from devmod.backend import BINARY_SERIALIZABLE, release_import_lock, walk
 from devmod.errors import describe_error
 from devmod.plugins import GROUPS, find_spec, lookup
 from devmod.worker import answer_writer
@@ -548,18 +547,6 @@ def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     for number, result in enumerate(last):
         send({"call": number, **result})
     send({"left": _resources_left(before)})
-
-
-def release_import_lock() -> None:
-    """Release Python's lock of imports, which it leaves held if an interrupt lands between the
-    acquisition and the ``try`` of importlib: other threads would wait for it forever, and no
-    backend can prevent it.
-    """
-    while _imp.lock_held():
-        try:
-            _imp.release_lock()
-        except RuntimeError:  # another thread imports
-            return
 
 
 def _resources_left(before: Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import TUNED, HostArray, constant_identity, create_own, walk
+from devmod.backend import (
+    TUNED,
+    HostArray,
+    constant_identity,
+    create_own,
+    release_import_lock,
+    walk,
+)
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -228,6 +235,7 @@ def _compiled(
     tune: Sequence[Any] | None,
 ) -> devmod.Module:
     """Return the module of all kinds. Their compilers run at the same time."""
+    release_import_lock()
     with ThreadPoolExecutor(len(plans)) as threads:
         compiling = []
         for plan in plans:

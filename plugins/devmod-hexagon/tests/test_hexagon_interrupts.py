@@ -46,6 +46,18 @@ def test_an_interrupt_ends_a_wait_and_not_the_kernel(device: Any) -> None:
     ]
 
 
+@pytest.mark.row("R37", "R61")
+def test_the_thread_of_a_runner_imports_after_an_interrupt_of_an_import(device: Any) -> None:
+    """An interrupt may leave Python's import lock with the main thread, which waits for the
+    runner.
+    """
+    program = PRELUDE + (
+        "import _imp, faulthandler\nfaulthandler.dump_traceback_later(60, exit=True)\n"
+        "_imp.acquire_lock()\nprint(device.zeros(1, 'int32').numpy())"
+    )
+    assert run_python(program) == "[0]\n"
+
+
 ENDING = (
     PRELUDE
     + """

@@ -17,6 +17,7 @@ from collections import deque
 from sys import is_finalizing
 from time import perf_counter, sleep
 
+from devmod.backend import release_import_lock
 from devmod_runtime._fork import skip_exit_handlers
 
 TYPE_CHECKING = False
@@ -49,7 +50,7 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
     An interrupt of the calling thread ends only its wait. The call is completed, so a second call
     may begin before that.
     """
-    if is_finalizing():  # no other thread runs
+    if is_finalizing() or not release_import_lock():  # no other thread can run, or import
         return function(*values)
     answer = start_uninterrupted(function, *values)
     try:

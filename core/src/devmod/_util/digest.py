@@ -51,9 +51,12 @@ def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> An
     """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of
     `one`.
 
-    If `size`, the number of bytes that they read, is small, both run in this thread.
+    If `size`, the number of bytes that they read, is small, or if the second thread could not
+    import, both run in this thread.
     """
-    if size < _OVERLAP_FROM:
+    from devmod._util.once import release_import_lock
+
+    if size < _OVERLAP_FROM or not release_import_lock():
         other()
         return one()
     from contextlib import suppress

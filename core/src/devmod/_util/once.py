@@ -13,7 +13,10 @@ at all these points:
 
 from __future__ import annotations
 
+import _frozen_importlib
 import os
+import sys
+from _imp import lock_held, release_lock
 from _thread import RLock
 
 TYPE_CHECKING = False
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 #: The number of forks between the first process and this one. A forked child inherits the attempts
 #: of the parent's other threads.
 _forks = 0
+#: The functions of importlib in which a thread rightly owns the import lock: those that acquire it,
+#: `cb` in the callback of a weak reference, and `_find_spec` while it calls a finder.
+_LOCK_OWNERS = ("_get_module_lock", "cb", "_find_spec")
 
 
 class Once:
@@ -70,6 +76,7 @@ class Once:
             attempt = self._attempts.setdefault(place, _Attempt())
             if attempt.lock._is_owned():
                 raise RuntimeError(f"making {key!r} needs {key!r} itself")
+            release_import_lock()  # the thread that makes the value may import
             with attempt.lock:
                 if attempt.error is not None:
                     raise attempt.error
@@ -108,6 +115,31 @@ class _Attempt:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.lock: Any = RLock()
+
+
+def release_import_lock() -> bool:
+    """Release Python's import lock if an interrupt has left it with this thread. Return whether
+    this thread lets other threads import.
+
+    Call it before waiting for a thread that may import.
+
+    importlib acquires the lock before the ``try`` that releases it, and CPython may raise
+    KeyboardInterrupt in between. The thread can acquire the lock again, so its own imports work.
+    """
+    if not lock_held():
+        return True
+    frame = sys._getframe()
+    while frame is not None:
+        is_importlib = frame.f_globals is _frozen_importlib.__dict__
+        if is_importlib and frame.f_code.co_name in _LOCK_OWNERS:
+            return False
+        frame = frame.f_back  # type: ignore[assignment] # None ends the loop
+    while lock_held():
+        try:
+            release_lock()
+        except RuntimeError:  # another thread owns it
+            break
+    return True
 
 
 def _count_fork() -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
-from devmod.backend import environment_text
+from devmod.backend import environment_text, release_import_lock
 from devmod.errors import (
     DeviceMemoryError,
     DeviceNotFoundError,
@@ -573,6 +573,7 @@ class RunnerThread:
         return result  # type: ignore[no-any-return]
 
     def _add_request(self, function: Callable[..., object], *values: object) -> SimpleQueue[Any]:
+        release_import_lock()
         answer: SimpleQueue[Any] = SimpleQueue()
         self._add((function, values, answer))
         return answer

@@ -8,6 +8,8 @@ from queue import Queue
 from threading import Thread
 from typing import Any
 
+from devmod.backend import release_import_lock
+
 
 class Threads:
     """Threads that start with the first calls.
@@ -36,6 +38,7 @@ class Threads:
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until all calls have ended, or until the time is over."""
+        release_import_lock()
         end = None if seconds is None else time.monotonic() + seconds
         with self._calls.all_tasks_done:
             while self.open and (end is None or time.monotonic() < end):
