@@ -8,6 +8,7 @@ import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +418,31 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
             refusal(devmod.ArgumentError, add, first, second, c, 64, grid=1, block=64)
             == f"the opencl function 'add': {text}"
         )
+
+
+@pytest.mark.row("R34")
+def test_out_of_order_queues_of_pyopencl_are_refused(device: Any, add: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    a, b, c = host_arrays()
+    mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not device.handle.queue_properties & mode:
+        pytest.skip(f"{device} has no out-of-order queues")
+    queue = cl.CommandQueue(device.context, properties=mode)
+    ours = device.from_numpy(a)
+    array = cl_array.Array(queue, 64, np.float32)
+    text = (
+        "is a pyopencl CommandQueue with OUT_OF_ORDER_EXEC_MODE_ENABLE, and devmod takes in-order "
+        "queues only; create it without this property"
+    )
+    for first, second, stream, start in (
+        (a, b, queue, "stream= "),
+        (ours, ours, queue, "stream= "),
+        (ours, array, None, "the opencl function 'add': argument 2 'b' has a queue that "),
+    ):
+        call = partial(refusal, devmod.ArgumentError, add, first, second, c, 64, grid=1, block=64)
+        assert call(stream=stream) == start + text
 
 
 @pytest.mark.row("R34")

@@ -361,10 +361,20 @@ class OpenCLDevice(Device):
     def stream_over(self, queue: Any) -> OpenCLStream:
         """Return the stream over a command queue of another library: the same object for the same
         queue.
+
+        Raises
+        ------
+        ConversionError
+            The queue runs its commands out of order.
         """
         with self._lock:
             stream = self._foreign_streams.get(queue.int_ptr)
             if stream is None:
+                if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+                    raise ConversionError(
+                        "is a pyopencl CommandQueue with OUT_OF_ORDER_EXEC_MODE_ENABLE, and devmod "
+                        "takes in-order queues only; create it without this property"
+                    )
                 stream = self._foreign_streams[queue.int_ptr] = self._stream_of(queue)
         return stream
 

@@ -749,7 +749,10 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     result = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
     if queue is None:
         return result, None
-    return result, device.stream_over(queue)
+    try:
+        return result, device.stream_over(queue)
+    except ConversionError as error:
+        raise ConversionError(f"has a queue that {error}") from None
 
 
 def _is_read_only(memory: Any) -> bool:
