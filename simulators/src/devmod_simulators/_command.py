@@ -86,6 +86,7 @@ def _run(program: Sequence[str]) -> int:
     """
     with temporary_folder() as folder:
         log = Path(folder, "reports")
+        launched = Path(folder, "launched")
         early: list[int] = []
         caught = [
             each
@@ -97,6 +98,7 @@ def _run(program: Sequence[str]) -> int:
         try:
             variables = {
                 "DEVMOD_STANDIN_SANITIZE_LOG": str(log),
+                "DEVMOD_STANDIN_SANITIZE_LAUNCHED": str(launched),
                 "DEVMOD_STANDIN_SANITIZE_STATUS": "1",
             }
             process = subprocess.Popen(program, env=os.environ | variables)
@@ -113,17 +115,18 @@ def _run(program: Sequence[str]) -> int:
         for number in early:
             process.send_signal(number)
         code = process.wait()
-        count = _print_reports(log)
+        count = _print_reports(log, has_launched=launched.exists())
     if code < 0:
         # The number of a signal, as shells say it.
         return 128 - code
     return code or int(count > 0)
 
 
-def _print_reports(log: Path) -> int:
+def _print_reports(log: Path, *, has_launched: bool) -> int:
     """Print what the processes of a command have reported, each text once, and return the number.
 
-    The command's own output may hide them, as pytest hides what a test prints that passes.
+    The command's own output may hide them, as pytest hides what a test prints that passes. Without
+    a launch, "0 reports" would read as a clean run.
     """
     reports = read_reports(log)
     for text, count in Counter(each["text"] for each in reports).items():
@@ -131,6 +134,9 @@ def _print_reports(log: Path) -> int:
         if count > 1:
             click.echo(f"  found {count} times", err=True)
     number = len(reports)
+    if not number and not has_launched:
+        click.echo("devmod-simulators: nothing was checked: no launch ran to its end", err=True)
+        return 0
     click.echo(f"devmod-simulators: {number} report{'s' if number != 1 else ''}", err=True)
     return number
 

@@ -23,6 +23,7 @@ KERNEL = """extern "C" __global__ void twice(const float *x, float *y, int n)
         y[i] = x[i] * 2;
 }
 """
+NO_LAUNCH = "devmod-simulators: nothing was checked: no launch ran to its end\n"
 BEGIN = f"""
 import ctypes, sys
 import numpy as np
@@ -142,7 +143,36 @@ launch(twice(), x, y, 31)
 
 
 def test_without_faults_the_exit_status_is_the_commands(tmp_path: Path) -> None:
-    assert run(tmp_path, "sys.exit(3)", exits=3) == "devmod-simulators: 0 reports\n"
+    launched = """
+x, y = check(cuda.cuMemAlloc(128)), check(cuda.cuMemAlloc(128))
+check(cuda.cuMemsetD8(x, 0, 128))
+launch(twice(), x, y, 31)
+check(cuda.cuCtxSynchronize())
+sys.exit(3)
+"""
+    assert run(tmp_path, launched, exits=3) == "devmod-simulators: 0 reports\n"
+
+
+def test_without_a_launch_there_is_no_number_of_reports(tmp_path: Path) -> None:
+    """Of a program that launches nothing, and of a kernel that cannot be launched."""
+    assert run(tmp_path, "sys.exit(3)", exits=3) == NO_LAUNCH
+    (tmp_path / "twice.cu").write_text(KERNEL)
+    done = start(tmp_path, "-m", "devmod", "run", "twice.cu", "twice", "n=1", "--sanitize")
+    assert done.returncode == 1
+    first, rest = done.stderr.split("\n", 1)
+    assert "is missing arguments: 'x', 'y'" in first
+    assert rest == NO_LAUNCH
+
+
+@pytest.mark.parametrize("target", ["opencl", "rocm -arch=gfx90a"])
+def test_a_target_of_another_kind_than_the_simulated_gpu(tmp_path: Path, target: str) -> None:
+    (tmp_path / "k.cl").write_text("kernel void k(global float *x) { x[0] = 1; }\n")
+    done = start(tmp_path, "-m", "devmod", "run", "k.cl", "k", "x=1", "-t", target, "--sanitize")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"devmod: error: --sanitize launches on a simulated GPU of kind cuda, got the target {target!r}: "
+        "compile for cuda, or omit --sanitize\n",
+    )
 
 
 def test_an_unknown_check(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ def command(
         else:
             echo_lines("\n".join(functions.values()))
         return
+    if sanitize is not None and target is not None:
+        _check_simulated(target)
     if sanitize is not None and not simulated:
         context.exit(_run_with_checks(sanitize))
     if simulated:
@@ -286,6 +288,18 @@ def _run_with_checks(checks: str) -> int:
     words = sys.argv[1:]
     words.insert(words.index("run") + 1, "--simulated")
     return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
+
+
+def _check_simulated(target: str) -> None:
+    """Raise DevmodError if the simulated GPU is of another kind than a target. The compilation
+    refuses an unknown kind.
+    """
+    kind = devmod.Target.parse(target).kind
+    if kind != SIMULATED and devmod.backend.find_spec(kind) is not None:
+        raise DevmodError(
+            f"--sanitize launches on a simulated GPU of kind {SIMULATED}, got the target {target!r}: "
+            f"compile for {SIMULATED}, or omit --sanitize"
+        )
 
 
 def _target_with_checks(target: str) -> str:

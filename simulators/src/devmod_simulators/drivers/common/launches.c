@@ -114,6 +114,8 @@ static int run_launch(Op *op) {
     mirrors_copy(true);
     if (checked)
         take_reports(&response);
+    if (checked && !code)
+        note_checked_launch();
     bytes_free(&response);
     if (code)
         vendor.launch_failed(code, function->kernel->name);

@@ -227,6 +227,17 @@ const char *standin_sanitize_reports(void) {
     return answer;
 }
 
+void note_checked_launch(void) {
+    static bool is_noted;
+    const char *path = setting("sanitize_launched");
+    if (is_noted || !path)
+        return;
+    int file = open(path, O_WRONLY | O_CREAT, 0600);
+    if (file >= 0)
+        close(file);
+    is_noted = true;
+}
+
 static void settle(void *context) {
     if (((Context *)context)->alive)
         context_run(context);
