@@ -698,6 +698,35 @@ def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(
     f(np.ones(4, "float32").view(element), grid=1, block=1)
 
 
+#: The element types of NumPy that devices have.
+ELEMENTS = (
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("wanted", ELEMENTS)
+@pytest.mark.parametrize("given", ELEMENTS)
+def test_the_advised_conversion_of_an_array_is_accepted(
+    given: str, wanted: str, devices: list[toy.ToyDevice]
+) -> None:
+    f, _ = one(Param("x", "buffer", wanted, "rw"))
+    for value in (np.ones(8, given), devices[0].from_numpy(np.ones(8, given))):
+        try:
+            f(value, grid=1, block=1)
+        except devmod.ArgumentError as error:
+            advice = str(error).partition("convert it before the call: array = ")[2]
+        else:
+            continue
+        assert advice or wanted == "bool"
+        if not advice:
+            continue
+        for each in advice.removesuffix(" for the same bytes").split(", or "):
+            names = {"array": value, "device": devices[0], "np": np}
+            f(eval(each, names), grid=1, block=1)
+
+
 @pytest.mark.row("R34")
 def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(
     devices: list[toy.ToyDevice],

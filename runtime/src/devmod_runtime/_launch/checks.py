@@ -261,6 +261,10 @@ class CheckedCall:
 
 #: The types by which OpenCL C and C read the bytes of any array, as in ``global char *``.
 _BYTES = ("int8", "uint8")
+#: The type of the two numbers of each complex type of NumPy.
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+#: The types between which NumPy converts. NumPy before 2.0 has no np.bool.
+_CASTS = NUMBERS | {*_PARTS}
 #: The types by which a shader reads the bytes of what its language has no type for.
 _WORDS = frozenset({"uint16", "uint32", "uint64"})
 
@@ -303,9 +307,13 @@ def _casts(array: str, dtype: str, wanted: str) -> list[str]:
         if "int" in dtype and dtype in NUMBERS:
             return [cast, view]
         return [view]
-    if dtype[:7] == "complex":
-        return [f"{array}.view(np.float{int(dtype[7:]) // 2})"]
-    if wanted in NUMBERS and dtype in NUMBERS:
+    if dtype in _PARTS and wanted in NUMBERS:
+        parts = _PARTS[dtype]
+        view = f"{array}.view(np.{parts})"
+        if wanted == parts:
+            return [view]
+        return [f"{view}.astype(np.{wanted})"]
+    if wanted in _CASTS and (dtype in _CASTS or dtype == "bool"):
         return [cast]
     return []
 
