@@ -386,6 +386,29 @@ def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
     assert checker.asked == [("k.devmod", "", HEAD, len(FILE), None, ())]
 
 
+@pytest.mark.parametrize("is_under_policy", [False, True])
+@pytest.mark.parametrize("signature", ["{}", bytearray(b"{}"), Path("k.devmod.sig")])
+def test_a_signature_that_is_not_bytes_is_refused(
+    checker: Any, monkeypatch: pytest.MonkeyPatch, signature: Any, is_under_policy: bool
+) -> None:
+    if not is_under_policy:
+        monkeypatch.delenv("DEVMOD_TRUST")
+    Path("k.devmod").write_bytes(FILE)
+    for load, source in (
+        (devmod.load, "k.devmod"),
+        (devmod.load, Path("k.devmod").absolute().as_uri()),
+        (devmod.load, io.BytesIO(FILE)),
+        (devmod.loads, FILE),
+    ):
+        with pytest.raises(devmod.ArgumentError) as error:
+            load(source, signature=signature)
+        assert str(error.value) == (
+            "signature is the content of the file with the signatures, as bytes, not "
+            f"{type(signature).__name__}"
+        )
+    assert checker.asked == []
+
+
 # -- what commands say about signatures
 
 
@@ -399,9 +422,9 @@ def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(
     def shown(content: bytes) -> tuple[object, str]:
         signatures.write_bytes(content)
         main(["inspect", str(path), "--json"])
-        signers = json.loads(capsys.readouterr().out)["signers"]
+        keys = json.loads(capsys.readouterr().out)["claimed_keys"]
         main(["inspect", str(path)])
-        return signers, next(
+        return keys, next(
             line for line in capsys.readouterr().out.splitlines() if line.startswith("Keys of")
         )
 
@@ -426,4 +449,4 @@ def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(
         assert shown(bad) == ([], f"{start}none that can be read{end}")
     signatures.unlink()
     main(["inspect", str(path), "--json"])
-    assert "signers" not in json.loads(capsys.readouterr().out)
+    assert "claimed_keys" not in json.loads(capsys.readouterr().out)

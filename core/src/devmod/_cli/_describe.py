@@ -88,9 +88,9 @@ def describe(
 
     missing = _missing_runtimes(module)  # it has a limit on the candidates
     common = _comparisons(module)
-    signers = _signers(name)
-    if signers is not None:
-        result["signers"] = signers
+    claimed_keys = _claimed_keys(name)
+    if claimed_keys is not None:
+        result["claimed_keys"] = claimed_keys
     records = module.tuning_records
     if records:
         result["tuning"] = [each.to_dict() for each in records]
@@ -125,7 +125,7 @@ def _outer_bundles(root: Module) -> list[Module]:
     return [each for each in modules if holds_candidates(each) and id(each) in required]
 
 
-def _signers(name: str) -> list[str] | None:
+def _claimed_keys(name: str) -> list[str] | None:
     """Return what the signatures beside a file call their keys; None if there are no signatures.
     They are not checked.
     """

@@ -165,8 +165,11 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
     if "tuning" in description:
         echo_all(_lines_of_records(description["tuning"]))
         echo()
-    if "signers" in description:
-        keys = ", ".join(map(repr, description["signers"][:_MAX_NAMES])) or "none that can be read"
+    if "claimed_keys" in description:
+        keys = (
+            ", ".join(map(repr, description["claimed_keys"][:_MAX_NAMES]))
+            or "none that can be read"
+        )
         echo(
             f"Keys of the signatures beside it, not checked: {keys}. To check them: devmod check {quote(file)}"
         )

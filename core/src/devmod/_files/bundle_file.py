@@ -241,7 +241,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = (), signature: bytes | None =
     FormatError
         `data` is not a bundle, is damaged, or was written by a newer devmod.
     ArgumentError
-        `data` is not a buffer.
+        `data` is not a buffer, or `signature` is not bytes.
     TrustError
         A policy refuses the bytes.
     """

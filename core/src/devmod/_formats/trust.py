@@ -103,6 +103,11 @@ class FileHead:
         The content of the file with the signatures.
     paths
         The policies, from `policies`.
+
+    Raises
+    ------
+    ArgumentError
+        `signature` is neither bytes nor None.
     """
 
     def __init__(
@@ -115,6 +120,12 @@ class FileHead:
         signature: bytes | None,
         paths: Names,
     ) -> None:
+        if signature is not None and not isinstance(signature, bytes):
+            raise ArgumentError(
+                "signature is the content of the file with the signatures, as bytes, not "
+                f"{type(signature).__name__}",
+                argument="signature",
+            )
         self.data = data
         self.place = place
         self.size = size
