@@ -929,6 +929,30 @@ def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(
         )
 
 
+USING = """
+import threading
+import numpy as np, devmod
+code = bytes.fromhex(CODE)
+f = devmod.create("vulkan", {"k": code}, "spv", {"k": devmod.FunctionInfo("main", ["handle"])})["k"]
+device = devmod.device("vulkan")
+started = threading.Semaphore(0)
+def use():
+    while True:
+        f(np.ones(64, "float32"), grid=1)
+        array = device.from_numpy(np.ones(64, "float32"))
+        f(array, grid=1, stream=device.stream())
+        array.numpy()
+        started.release()
+for _ in range(3): threading.Thread(target=use, daemon=True).start()
+for _ in range(30): started.acquire()
+"""
+
+
+def test_the_end_of_a_daemon_thread_at_interpreter_shutdown_is_silent(device: Any) -> None:
+    for _ in range(2):
+        assert python(USING.replace("CODE", repr(shader(TWICE).hex()))) == ""
+
+
 @cache
 def problem_of_layers() -> str:
     program = "import devmod\ntry: devmod.device('vulkan'); print()\nexcept devmod.DeviceNotFoundError as error: print(error)"

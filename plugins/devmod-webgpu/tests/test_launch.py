@@ -635,6 +635,35 @@ def test_a_lost_device(device: Any) -> None:
     assert python(LOST) == ""
 
 
+USING = """
+import threading
+import numpy as np, devmod
+from webgpu_shaders import function
+f = function("@group(0) @binding(0) var<storage, read_write> x: array<f32>;", "x[id.x] *= 2;")
+device = devmod.device("webgpu")
+started = threading.Semaphore(0)
+def use():
+    while True:
+        f(np.ones(64, "float32"), grid=1)
+        array = device.from_numpy(np.ones(64, "float32"))
+        f(array, grid=1)
+        array.numpy()
+        started.release()
+for _ in range(3): threading.Thread(target=use, daemon=True).start()
+for _ in range(30): started.acquire()
+"""
+
+
+def test_the_end_of_a_daemon_thread_at_interpreter_shutdown_is_silent(
+    device: Any, tmp_path: Path
+) -> None:
+    """In a file, since wgpu writes to the standard error too."""
+    for _ in range(2):
+        program = f"import sys\nsys.stderr = open({str(tmp_path / 'log')!r}, 'w', 1)\n{USING}"
+        assert python(program) == ""
+        assert (tmp_path / "log").read_text() == ""
+
+
 GROWTH = """
 import gc, numpy as np
 from pathlib import Path

@@ -63,9 +63,7 @@ class HexagonDevice(Device):
         check_driver("hexagon")
         with self._lock:
             if self._is_closed or sys.is_finalizing():
-                raise LaunchError(
-                    f"{self} is closed: the interpreter is shutting down", kind="hexagon"
-                )
+                raise self.closed_error()
             runner = self._runner
             if runner is None or runner.ended:
                 if runner is None:

@@ -278,9 +278,7 @@ class OpenCLKernel(Kernel):
             # the process.
             return call_uninterrupted(_driver.create_kernel, self._program, self._name)
         except ImportError as error:  # pyopencl imports modules when it creates kernels
-            raise LaunchError(
-                f"{self._device} is closed: the interpreter is shutting down", kind="opencl"
-            ) from error
+            raise self._device.closed_error() from error
         except _driver.Error as error:
             names = _driver.kernel_names(self._program)
             advice = ""

@@ -184,12 +184,10 @@ class Logical:
     # -- errors
 
     def check_open(self) -> None:
-        """Raise LaunchError if the device is closed."""
+        """Raise LaunchError if the device is closed; SystemExit in a daemon thread."""
         if self.closed:
             check_driver("vulkan")
-            raise LaunchError(
-                f"{self.device} is closed: the interpreter is shutting down", kind="vulkan"
-            )
+            raise self.device.closed_error()
 
     def driver_error(self, subject: str, code: int) -> LaunchError:
         """Return the LaunchError for a failed driver call. The text for a lost device replaces

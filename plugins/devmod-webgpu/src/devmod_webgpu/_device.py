@@ -145,7 +145,7 @@ class WebGPUDevice(Device):
 
         check_driver("webgpu")
         if _shutdown:
-            raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="webgpu")
+            raise self.closed_error()
         return call_uninterrupted(self._once.get, "gpu", open_gpu)
 
     @property

@@ -7,6 +7,7 @@ can do better overrides them.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from math import inf
 
@@ -390,6 +391,18 @@ class Device(ProcessLocal, ABC):
     def free_memory(self) -> int | None:
         """Return the free bytes of the device; None if the driver does not report them."""
         return None
+
+    def closed_error(self) -> LaunchError | SystemExit:
+        """Return the exception for a use of the device at interpreter shutdown, after its driver
+        was closed.
+
+        In a daemon thread it is SystemExit, which ends the thread without a traceback.
+        """
+        # Python has a dummy for a thread that it did not start, and such a thread is no daemon.
+        thread = threading.current_thread()
+        if thread.daemon and not isinstance(thread, threading._DummyThread):
+            return SystemExit()
+        return LaunchError(f"{self} is closed: the interpreter is shutting down", kind=self.kind)
 
     def memory_error(self, nbytes: int, reason: str) -> DeviceMemoryError:
         """Return the error for a failed allocation.
