@@ -197,6 +197,24 @@ def test_a_second_search_measures_what_is_new() -> None:
 
 
 @here
+def test_variants_whose_arguments_are_refused_start_no_new_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[Conversation] = []
+    end = Conversation.__exit__
+
+    def count(self: Conversation, *details: object) -> None:
+        ends.append(self)
+        end(self, *details)
+
+    monkeypatch.setattr(Conversation, "__exit__", count)
+    arguments = {**GIVEN, "x": "random:float64[n]"}
+    error = error_of(devmod.tune, tuned(0, 1, 2, 10), "scale", arguments, sizes={"n": [100]})
+    assert "and the kernel takes float32" in str(error)
+    assert len(ends) == 1
+
+
+@here
 def test_the_time_of_a_search_has_a_limit() -> None:
     result = tune(0, 10, budget=0)
     assert (result.times, result.records, result.is_complete) == ((), (), False)

@@ -38,11 +38,14 @@ class Timing(NamedTuple):
         Why it failed; "" if it did not.
     is_wrong
         Whether its results differ from those of the first variant.
+    is_refused
+        Whether its arguments were refused, so that nothing was launched.
     """
 
     times: tuple[float, ...] = ()
     problem: str = ""
     is_wrong: bool = False
+    is_refused: bool = False
 
     @property
     def median(self) -> float:

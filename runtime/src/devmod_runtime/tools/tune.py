@@ -500,6 +500,8 @@ class _Launches(Conversation):
         damaged. So it is launched again in a new process, and the next variant is in another one.
         """
         timing = self._turn(variant, limit)
+        if timing.is_refused:
+            return timing
         if timing.problem and self._is_used:
             self.__exit__()
             timing = self._turn(variant, limit)

@@ -147,7 +147,7 @@ class _Launches:
         """
         times: list[float] = []
         problem = ""
-        is_wrong = False
+        is_wrong = is_refused = False
         try:
             self._expect(reference)
             problem = self._difference(variant)
@@ -160,6 +160,9 @@ class _Launches:
                         times.append(max(launch.time(), _LEAST_TIME))
                     else:
                         times.append(host_seconds(launch))
+        except ArgumentError as error:
+            problem = text_of(error)
+            is_refused = True
         except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this variant
             problem = text_of(error)
         if self._is_idle:
@@ -169,7 +172,7 @@ class _Launches:
             )
         if problem:
             times = []
-        return Timing(tuple(times), problem, is_wrong)
+        return Timing(tuple(times), problem, is_wrong, is_refused)
 
     def _expect(self, variant: int) -> None:
         """Launch the variant with which the others are compared, once for the inputs."""
