@@ -104,11 +104,31 @@ def _lap(name: str) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache of the run's own, and nobody's settings."""
+    cache = tmp_path_factory.getbasetemp() / "devmod-cache"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
+        patch.setenv("DEVMOD_CACHE_DIR", str(cache))
         for name in SETTINGS:
             patch.delenv(name, raising=False)
         yield
+    unknown = _unknown_files(cache)
+    assert not unknown, f"devmod cache neither shows nor removes {unknown}"
+
+
+def _unknown_files(cache: Path) -> list[str]:
+    """Return the files that a run has left in the cache folder, without those that `devmod cache`
+    shows and removes.
+    """
+    from devmod._util.cache_files import TAG, files
+
+    found = []
+    for path in cache.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.name != TAG:
+            found.append(str(path))
+    known: set[str] = set()
+    if found:
+        for folder in cache.iterdir():
+            known.update(each.path for each in files(str(folder)))
+    return sorted({*found} - known)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -74,10 +74,26 @@ def test_each_device_has_its_architecture() -> None:
 
 def test_caches_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", __file__)
+    folder = f"{__file__}/simulator/simulate/cuda"
     assert simulate("true", code=1) == (
-        f"devmod: error: the caches of the simulated GPU cannot be made: {__file__}/simulate: Not a directory. "
+        f"devmod: error: the cache folder {folder!r} cannot be made: {__file__}: File exists. "
         "Set DEVMOD_CACHE_DIR to another folder\n"
     )
+
+
+@pytest.mark.parametrize("options", [(), ("--sanitize",)])
+@pytest.mark.parametrize("place", ["", "simulator", "simulator/simulate/numba"])
+def test_caches_that_others_can_write_to_are_not_used(
+    place: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They have code that is run, such as numba's index, which is a pickle."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "caches"))
+    simulate("true")
+    folder = tmp_path / "caches" / place
+    folder.chmod(0o777)
+    error = simulate("true", code=1)
+    assert error.endswith(". Set DEVMOD_CACHE_DIR to another folder\n")
+    assert f"is not used: other users can write to {str(folder)!r} (mode 0777)" in error
 
 
 def test_an_unknown_option_is_no_command() -> None:
@@ -150,7 +166,7 @@ def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:
     }
     folders = {Path(line) for line in python(program, **variables).splitlines()}
     assert len(folders) == len(names)
-    assert [each for each in folders if tmp_path / "devmod" / "simulate" not in each.parents] == []
+    assert [each for each in folders if tmp_path / "devmod" / "simulator" not in each.parents] == []
 
 
 def test_a_file_for_other_machines_has_no_ptx_for_a_cubin() -> None:

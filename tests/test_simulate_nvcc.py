@@ -51,7 +51,7 @@ def test_what_the_user_has_set_is_kept(tmp_path: Path) -> None:
         CMAKE_LIBRARY_PATH="/own",
         DEVMOD_CACHE_DIR=str(cache),
     ).splitlines()
-    folder = cache / "simulate" / "cuda13"
+    folder = cache / "simulator" / "links13"
     assert flags == f'-DN=1 --cudart shared -L "{folder}"'
     assert folders == f"{folder}:/own"
     assert sorted(each.name for each in folder.iterdir()) == [

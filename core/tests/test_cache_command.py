@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import call
 
-from devmod.backend import DiskCache
+import devmod
+from devmod.backend import DiskCache, program_cache
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +118,61 @@ def test_a_folder_writable_by_others_is_not_cleared(
         f"devmod: error: the cache folder {str(filled / 'npu')!r} is not cleared: {why}\n",
     )
     assert len(os.listdir(filled / "npu")) == 4
+
+
+# -- caches of other programs
+
+
+def test_caches_of_other_programs_are_shown_and_cleared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numba = Path(program_cache("tools", "numba"))
+    assert numba == folder / "tools" / "numba"
+    (numba / "deep").mkdir()
+    (numba / "deep" / "f.nbi").write_bytes(bytes(5000))
+    (numba / "link").symlink_to(__file__)
+    assert run(capsys)[1].splitlines()[1:] == ["kind   entries  size", "tools  1        8.2 kB"]
+    assert run(capsys, "clear") == (0, "Removed 1 entry, 8.2 kB.\n", "")
+    assert not (numba / "deep" / "f.nbi").exists()
+    assert (numba / "link").exists()
+    assert run(capsys)[1].splitlines()[1:] == []
+    assert program_cache("tools", "numba") == str(numba)
+
+
+def test_caches_of_other_programs_count_for_the_bound(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "100K")
+    numba = Path(program_cache("tools", "numba"))
+    for number in range(40):
+        path = numba / f"{number}.nbi"
+        path.write_bytes(bytes(4096))
+        os.utime(path, (number, number))
+    monkeypatch.setattr("devmod._util.program_cache._bounded", set())  # as in another process
+    program_cache("tools", "numba")
+    left = {each.name for each in numba.iterdir()}
+    assert 0 < len(left) <= 24
+    assert left == {f"{number}.nbi" for number in range(40 - len(left), 40)}
+
+
+@pytest.mark.parametrize("place", ["", "tools", "tools/numba"])
+def test_caches_of_other_programs_that_others_can_write_to_are_not_used(
+    folder: Path, place: str
+) -> None:
+    program_cache("tools", "numba")
+    (folder / place).chmod(0o777)
+    with pytest.raises(devmod.DevmodError, match=r"is not used: other users can write to .*0777"):
+        program_cache("tools", "numba")
+
+
+def test_a_folder_with_a_users_files_is_no_cache_of_other_programs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "tools").mkdir(parents=True, mode=0o700)
+    (folder / "tools" / "notes").write_text("a user's")
+    with pytest.raises(
+        devmod.DevmodError, match="it has the file 'notes', which is not of a cache"
+    ):
+        program_cache("tools")
+    assert run(capsys, "clear")[0] == 0
+    assert (folder / "tools" / "notes").exists()

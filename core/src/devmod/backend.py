@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from devmod._util.environment import environment_text as environment_text
     from devmod._util.once import Once as Once
     from devmod._util.once import release_import_lock as release_import_lock
+    from devmod._util.program_cache import program_cache as program_cache
     from devmod._util.programs import find_program as find_program
     from devmod._util.regular_files import absolute as absolute
     from devmod._util.regular_files import file_name as file_name
@@ -146,6 +147,7 @@ _NAMES = {
     "_util.environment": "debug environment_flag environment_text",
     "targets.forms": "detect_form",
     "_util.once": "Once release_import_lock",
+    "_util.program_cache": "program_cache",
     "_util.programs": "find_program",
     "_util.regular_files": "absolute file_name open_regular",
     "_util.temporary": "temporary_folder",

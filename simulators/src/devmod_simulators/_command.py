@@ -13,11 +13,12 @@ from pathlib import Path
 
 import click
 
-from devmod.backend import cache_dir, temporary_folder
+from devmod.backend import program_cache, temporary_folder
 from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 from devmod_simulators import UnavailableError, _toolkit, libcuda
 from devmod_simulators._sanitize import check_names, read_reports
+from devmod_simulators._toolkit import KIND
 from devmod_simulators.drivers.library import cubins
 
 _SHIMS = Path(__file__).resolve().parent / "shims"
@@ -37,19 +38,8 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     """Return the environment variables of a process with simulated devices, and with checks of its
     launches.
     """
-    folder = Path(cache_dir(), "sanitize" if checks else "simulate")
-    if not cache_dir():
-        raise DevmodError(
-            "there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR"
-        )
-    values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
-    try:
-        for each in values.values():
-            os.makedirs(each, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise DevmodError(
-            f"the caches of the simulated GPU cannot be made: {error.filename}: {error.strerror}. Set DEVMOD_CACHE_DIR to another folder"
-        ) from None
+    run = "sanitize" if checks else "simulate"
+    values = {name: program_cache(KIND, run, name.partition("_")[0].lower()) for name in _CACHES}
     try:
         values |= libcuda.environment(
             arch=arch, devices=devices, **({"sanitize": checks} if checks else {})
@@ -69,7 +59,7 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     python = [str(_SHIMS / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     values["PYTHONPATH"] = os.pathsep.join(python)
     values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
-    values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
+    values["CACHEDB"] = os.path.join(values["XDG_CACHE_HOME"], "tinygrad.db")
     return values
 
 

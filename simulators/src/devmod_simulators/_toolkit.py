@@ -10,10 +10,12 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from devmod.backend import cache_dir, find_program
+from devmod.backend import find_program, program_cache
 from devmod_simulators.drivers.build import UnavailableError
 from devmod_simulators.drivers.library import libcuda, libcudart12, libcudart13
 
+#: The folder of the simulators in the cache folder.
+KIND = "simulator"
 _SCRIPT = Path(__file__).resolve().parent / "shims" / "nvcc"
 _USUAL = Path("/usr/local/cuda/bin/nvcc")
 
@@ -97,8 +99,7 @@ def _link_folder(runtime: Path) -> str:
 
     The static runtime is the shared one too: a linker looks at what a file contains.
     """
-    folder = Path(cache_dir(), "simulate", runtime.name.replace("libcudart.so.", "cuda"))
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = Path(program_cache(KIND, runtime.name.replace("libcudart.so.", "links")))
     targets = {
         "libcudart.so": runtime,
         "libcudart_static.a": runtime,

@@ -35,8 +35,9 @@ Examples:
 def command(context: click.Context, as_json: bool) -> None:
     """Show the folder of caches and the size of each kind's entries.
 
-    The kind "discovery" is the index of entry points, and "remote" has bundles at URLs; the others
-    are the kinds of backends, and hold what drivers and compilers made.
+    The kind "discovery" is the index of entry points, "remote" has bundles at URLs, and "simulator"
+    has the caches of programs below `devmod simulate`; the others are the kinds of backends, and
+    hold what drivers and compilers made.
     Everything in the folder may be removed at any time.
     """
     if context.invoked_subcommand is not None:

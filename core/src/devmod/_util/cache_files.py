@@ -6,7 +6,7 @@ import os
 import stat
 import time
 
-from devmod._util.cache_folder import folder_problem
+from devmod._util.cache_folder import folder_problem, read_private
 from devmod._util.text import is_valid_name
 
 TYPE_CHECKING = False
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _BLOCK = 4096
 #: The age in ns at which a temporary file of a killed process is removed.
 _STALE_AGE = 3600 * 1_000_000_000
+#: The file that marks a folder of `program_cache`. Its name and its first line are those of the
+#: cache directory tagging specification, so backups may leave the folder out.
+TAG = "CACHEDIR.TAG"
+TAG_TEXT = (
+    b"Signature: 8a477f597d28d172789f06886806bc55\n"
+    b"# This folder has caches of programs that devmod starts. devmod may remove each file in it.\n"
+)
 _HEX = frozenset("0123456789abcdef")
 #: The largest number of entries of all kinds. Listing them takes a fraction of a second.
 _MAX_ENTRIES = 16384
@@ -56,6 +63,9 @@ def files(folder: str) -> Iterator[CacheFile]:
     """Yield the files of one kind's folder. Other files are ignored: they are never counted or
     removed.
     """
+    if is_tagged(folder):
+        yield from _all_files(folder)
+        return
     try:
         with os.scandir(folder) as entries:
             for each in entries:
@@ -76,6 +86,27 @@ def files(folder: str) -> Iterator[CacheFile]:
                     yield CacheFile(each.path, size, about.st_mtime_ns, temporary=bool(rest))
     except OSError:
         return
+
+
+def is_tagged(folder: str) -> bool:
+    """Return whether a folder is one of `program_cache`, in which all files are entries."""
+    return read_private(os.path.join(folder, TAG), len(TAG_TEXT)) == TAG_TEXT
+
+
+def _all_files(folder: str) -> Iterator[CacheFile]:
+    """Yield the files in a folder of `program_cache` and in those below it, without the tag."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            if place == folder and name.startswith(TAG):
+                continue
+            try:
+                about = os.lstat(path)
+            except OSError:
+                continue  # another process has removed it
+            if stat.S_ISREG(about.st_mode):
+                last_use = max(about.st_atime_ns, about.st_mtime_ns)
+                yield CacheFile(path, disk_usage(about.st_size), last_use, temporary=False)
 
 
 def disk_usage(size: int) -> int:
