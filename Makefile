@@ -114,8 +114,8 @@ breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the t
 fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where atheris installs; READERS="bundle wgsl" chooses
 	@$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS) $(if $(READERS),--readers $(READERS))
 
-interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
-	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
+interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go, and at each place of a use
+	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 DEVMOD_TEST_INTERRUPT_PLACES=0 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py tests/test_interrupt_places.py
 
 peers-simulated: setup  ## run other projects' tests and programs on the simulated GPU and print a table; NAMES="pycuda hecbench" chooses, PYCUDA=folder names sources
 	@$(BIN)/python tools/peers_simulated.py $(NAMES)
