@@ -1379,9 +1379,13 @@ def test_bench_gives_each_function_its_arguments(
 def test_bench_lists_a_problem_of_a_bundle_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    first_device("hexagon")
+    own, newer = "v67", "v68"
+    if "(v73 " in repr(first_device("hexagon")):  # the emulator of Debian 13
+        own, newer = "v73", "v75"
     devmod.save(
-        devmod.bundle(saxpy("opencl"), devmod.compile(SOURCES["hexagon"], "hexagon -arch=v68")),
+        devmod.bundle(
+            saxpy("opencl"), devmod.compile(SOURCES["hexagon"], f"hexagon -arch={newer}")
+        ),
         tmp_path / "k.devmod",
     )
     data = json.loads(
@@ -1397,7 +1401,7 @@ def test_bench_lists_a_problem_of_a_bundle_in_one_line(
         )[1]
     )
     assert data["measurements"][0]["problem"] == (
-        "no candidate of the bundle can run 'saxpy' here: 1. hexagon/so for v68: no hexagon device fits v68; there is: v67"
+        f"no candidate of the bundle can run 'saxpy' here: 1. hexagon/so for {newer}: no hexagon device fits {newer}; there is: {own}"
     )
 
 

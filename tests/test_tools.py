@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -24,7 +25,6 @@ import breakages  # noqa: E402
 import build_pycuda  # noqa: E402
 import cuda_machine  # noqa: E402
 import environments  # noqa: E402
-import frameworks  # noqa: E402
 import lowest  # noqa: E402
 import pythons  # noqa: E402
 import setup  # noqa: E402
@@ -104,6 +104,12 @@ def test_the_constraints_have_a_version_for_each_requirement_of_development() ->
 def test_all_tasks_but_the_lowest_versions_install_those_of_the_constraints(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    # The folder of a distribution has the same name.
+    spec = importlib.util.spec_from_file_location("tools_frameworks", ROOT / "tools/frameworks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    frameworks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(frameworks)
     installed: list[list[str]] = []
     for module in (frameworks, lowest, pythons):
         monkeypatch.setattr(

@@ -231,6 +231,8 @@ def make(suite: str, folder: Path) -> None:
     else:
         print(process.stdout[-2000:], process.stderr, file=sys.stderr)
         raise subprocess.CalledProcessError(process.returncode, command)
+    add_user = ["useradd", "--create-home", "--user-group", "--shell", "/bin/bash", "person"]
+    subprocess.run(["chroot", str(folder), *add_user], check=True)
     rights = folder / "etc" / "sudoers.d" / "person"  # read once sudo is installed
     rights.parent.mkdir(exist_ok=True)
     rights.write_text("person ALL=(ALL) NOPASSWD: ALL\n")
@@ -286,7 +288,9 @@ def connect(folder: Path) -> None:
     subprocess.run(
         ["chroot", str(folder), "update-ca-certificates"], capture_output=True, check=True
     )
-    subprocess.run(["chroot", str(folder), "chown", "-R", "person:", "/home/person"], check=True)
+    subprocess.run(
+        ["chroot", str(folder), "chown", "-R", "person:person", "/home/person"], check=True
+    )
 
 
 def copy(source: Path, target: Path) -> None:
@@ -318,7 +322,7 @@ def clone(folder: Path, user: str) -> None:
     command = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)]
     subprocess.run(command, check=True)
     if user != "root":
-        own = ["chroot", str(folder), "chown", "-R", f"{user}:", f"{home_of(user)}/devmod"]
+        own = ["chroot", str(folder), "chown", "-R", f"{user}:{user}", f"{home_of(user)}/devmod"]
         subprocess.run(own, check=True)
 
 

@@ -65,15 +65,23 @@ _PYTHON = (
     "libstdc++6",
     "zlib1g",
 )
-#: What to fetch. mesa-vulkan-drivers depends on the other libraries that HIP's runtime needs.
+#: What to fetch. Debian 12's mesa-vulkan-drivers depends on the other libraries that HIP's runtime
+#: needs, Debian 13's on most of them.
 RUNTIMES = (
     Runtime(
         "libamdhip64",
         "bookworm",
         "main",
-        ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2", "libnuma1"),
+        (
+            "libamdhip64-5",
+            "libhsa-runtime64-1",
+            "libhsakmt1",
+            "libamd-comgr2",
+            "libllvm15",
+            "libnuma1",
+        ),
         "libamdhip64.so.5",
-        25,
+        48,
     ),
     Runtime("libcuda-470", "bullseye", "non-free", _DRIVER, "libcuda.so.1", 8),
     Runtime("libcuda-535", "bookworm", "non-free", _DRIVER, "libcuda.so.1", 10),
