@@ -41,10 +41,10 @@ OF_THE_SYSTEM = (
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/pip.conf",
-    "/etc/xdg/pip/pip.conf",
+    "/etc/xdg/pip",
     "/etc/npmrc",
 )
-OF_THE_HOME = (".config/pip/pip.conf", ".pip/pip.conf", ".npmrc")
+OF_THE_HOME = (".config/pip", ".pip", ".npmrc")
 #: The caches that a system of the same user shares with this machine.
 CACHES = (".cache/pip", ".cache/uv")
 
@@ -261,6 +261,8 @@ def mount(folder: Path) -> None:
 def local_indexes() -> Iterator[Path]:
     """Yield the folders of packages that pip's configuration names."""
     for path in (*map(Path, OF_THE_SYSTEM), *(Path.home() / name for name in OF_THE_HOME)):
+        if path.is_dir():
+            path = path / "pip.conf"
         if path.name != "pip.conf" or not path.exists():
             continue
         for word in re.findall(r"(?:file://|(?<![\w/:]))(/\S+)", path.read_text()):
@@ -294,8 +296,11 @@ def connect(folder: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file that this machine has."""
-    if source.exists():
+    """Copy a file or a folder that this machine has."""
+    if source.is_dir():
+        for path in source.iterdir():
+            copy(path, target / path.name)
+    elif source.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # it may be a link
         shutil.copyfile(source, target)
