@@ -34,7 +34,7 @@ GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--pytho
 GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
-# What makes the parts of test-setup, tools/*.py: none needs another.
+# What makes the parts of test-setup, tools/*.py. pycuda is built with g++ and the headers of the system.
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
@@ -95,6 +95,7 @@ test-setup: $(NEEDED)  ## fetch what only the tests need: a browser, Vulkan's va
 
 $(NEEDED): fetch-%: setup
 	@$(BIN)/python tools/$*.py
+fetch-build_pycuda: fetch-system
 
 strangers:  ## run make demo and make test on bare Debian systems in folders of build/strangers, and delete these (SUITE=trixie; COMMAND="make lint" for another command); needs root
 	@$(PYTHON) tools/strangers.py $(SUITE) $(if $(COMMAND),--do "$(COMMAND)")
