@@ -738,6 +738,6 @@ def test_what_is_of_a_kind_is_in_the_folders_of_the_kind() -> None:
 def test_a_planted_literal_of_a_kind_is_found(
     place: str, planted: str, expected: list[str]
 ) -> None:
-    path = next(each for each in ROOT.glob(place) if "devmod/targets" not in each.as_posix())
+    path = next(each for each in ROOT.glob(place) if "src/devmod/targets" not in each.as_posix())
     assert kinds_in(f"{planted}\n{path.read_text().partition('from __future__')[0]}") == expected
     assert kinds_in(f"{path.read_text()}\n{planted}\n") == expected
