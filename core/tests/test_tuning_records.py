@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -83,6 +84,23 @@ def test_another_order_of_constants_and_sizes() -> None:
         constants=("TILE", "BLOCK"), sizes=("m", "n"), measured={((2, 1), (4, 64)): 1.0}
     )
     assert two.arranged(("BLOCK",), two.sizes) is two.arranged(two.constants, ("n",)) is None
+
+
+def test_each_order_of_three_constants_and_three_sizes() -> None:
+    """An exchange of two is its own inverse; a cyclic order of three is not."""
+    numbers = {"A": 1, "B": 2, "C": 3, "n": 4, "m": 5, "k": 6}
+
+    def ordered(constants: tuple[str, ...], sizes: tuple[str, ...]) -> TuningRecord:
+        case = (
+            tuple([numbers[each] for each in sizes]),
+            tuple([numbers[each] for each in constants]),
+        )
+        return RECORD.replace(constants=constants, sizes=sizes, measured={case: 1.0})
+
+    record = ordered(("A", "B", "C"), ("n", "m", "k"))
+    for constants in permutations("ABC"):
+        for sizes in permutations("nmk"):
+            assert record.arranged(constants, sizes) == ordered(constants, sizes)
 
 
 def test_records_of_one_device_join_and_later_times_win() -> None:

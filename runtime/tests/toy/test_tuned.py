@@ -183,6 +183,8 @@ def test_the_nearest_sizes_decide() -> None:
     }
     for variant, sizes in expected.items():
         assert [chosen([record(times)], n) for n in sizes] == [variant] * len(sizes)
+    backwards = record(dict(reversed(times.items())))
+    assert chosen([backwards]) == FIRST, "the order in which sizes were measured decides nothing"
 
 
 def test_times_count_by_the_blocks_of_the_call(
@@ -222,6 +224,7 @@ def test_three_devices_decide_for_one_that_nobody_measured() -> None:
         FIRST,
         others(2, good),
         [*others(2, good), record(good, device="other 0", driver="2")],
+        [*others(2, good), record({9: dict.fromkeys(ALL)}, device="all failed")],
         others(3, {1000: ALL, 9: {FIRST: 1e-6, SECOND: 1.06e-6}}),
         others(3, good, kind="other"),
         [*three, record({9: {FIRST: 1e-6, SECOND: None}}, device="x")],
@@ -300,6 +303,26 @@ def test_a_variant_that_cannot_be_built_is_passed_over(
     made, launched = module(info((65, 1), (64, 1)))  # a limit that only the kernel knows
     made["f"](array(), 64, 1.0)
     assert launched.take() == (1, 64, 64, 1)
+
+
+class FullLauncher(toy.ToyLauncher):
+    """A launcher whose device has no free memory for the first kernel."""
+
+    def kernel(self, device: devmod.Device) -> toy.ToyKernel:
+        kernel = super().kernel(device)
+        if len(self.module.built) == 1:
+            raise devmod.DeviceMemoryError("the toy device is full", kind="toy")
+        return kernel
+
+
+def test_a_device_without_free_memory_for_a_moment_bans_no_variant() -> None:
+    made, launched = module(launcher=FullLauncher, records=[OWN])
+    f = made["f"]
+    error = error_of(f, array(), 1000, 1.0)
+    assert isinstance(error, devmod.DeviceMemoryError)
+    for _ in range(2):
+        f(array(), 1000, 1.0)
+        assert launched.take()[2:] == SECOND
 
 
 # -- calls
