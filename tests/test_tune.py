@@ -221,6 +221,36 @@ def test_the_time_of_a_search_has_a_limit() -> None:
     assert str(result) == "the search has not come to its end; run it again for the other variants"
 
 
+@here
+def test_what_a_search_leaves_of_the_budget_the_others_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each turn takes a second. Equal variants need 24 turns: 30, 36 and 48 seconds are enough."""
+    now = [0.0]
+    for name in ("tune", "search"):
+        monkeypatch.setattr(f"devmod_runtime.tools.{name}.monotonic", lambda: now[0])
+    ask = Conversation.ask
+
+    def ask_in_a_second(self: Conversation, item: Any) -> Any:
+        if item[0] != "times":
+            return ask(self, item)
+        now[0] += 1
+        return ((1.0,) * LAUNCHES,), None
+
+    monkeypatch.setattr(Conversation, "ask", ask_in_a_second)
+    result = tune(0, 10, sizes=(100, 200, 300), budget=90)
+    assert (result.is_complete, now) == (True, [72.0])
+
+
+@here
+def test_records_have_the_arguments_that_decide_and_not_the_given_sizes() -> None:
+    arguments = {"y": "random[m]", "x": "random[m]", "n": "50"}
+    result = devmod.tune(tuned(0, 10), arguments=arguments, sizes={"m": [100]})
+    (record,) = result.records
+    assert {*record.measured} == {((50,), (0,)), ((50,), (10,))}
+    assert {tuple(each.sizes.items()) for each in result.times} == {(("m", 100),)}
+
+
 N = {"n": [100]}
 #: Errors, and the arguments of `devmod.tune`.
 REFUSED = {

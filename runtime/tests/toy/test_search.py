@@ -91,12 +91,13 @@ def test_twins_are_no_endless_search() -> None:
 
 
 #: The machine gets slower; each fourth launch of one variant takes 50 times as long; the first
-#: launches of the better one are disturbed.
+#: launches of the better one are disturbed; two launches of its first turn are.
 DISTURBANCES = [
     ((1.0, 1.2), lambda table, variant: 1 + (table.launches > 10)),
     ((1.0, 1.5), lambda table, variant: 1 + 49 * (variant == 0 and table.launches % 4 == 0)),
     ((1.0, 1.5), lambda table, variant: 1 + 49 * (variant == 1 and table.launches % 4 == 0)),
     ((2.0, 1.0), lambda table, variant: 1 + 9 * (table.order == [0, 1] and table.launches == 6)),
+    ((1.0, 1.05), lambda table, variant: {2: 1.1, 3: 50.0}.get(table.launches, 1.0)),
 ]
 
 
@@ -145,6 +146,12 @@ def test_of_many_variants_a_part_is_measured() -> None:
     again = search(Table(*seconds), variants, known=found.seconds())
     assert len(again.seconds()) <= MOST_MEASURED
     assert again.is_complete
+
+
+def test_of_many_neighbours_of_the_best_a_part_is_measured() -> None:
+    """All others are neighbours where one constant has all values."""
+    found = search(Table(*range(1, 1001)))
+    assert (found.is_complete, len(found.timings)) == (True, MOST_MEASURED)
 
 
 def test_progress_has_the_best_so_far() -> None:
