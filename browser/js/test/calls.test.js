@@ -8,8 +8,10 @@ import { specialize } from "../src/constants.js";
 import { dtypeName, parseDtype } from "../src/dtypes.js";
 import { repr } from "../src/errors.js";
 import { launchedBlock, makePlan } from "../src/plan.js";
+import { BlockBytes } from "../src/records.js";
 import { halfOf, packerOf, ConversionError } from "../src/scalars.js";
 import { readShape } from "../src/shape.js";
+import { ownGrid, variantsOf } from "../src/tuning.js";
 
 const hex = (data) => Buffer.from(data).toString("hex");
 const pack = (type, value, align = 0) => hex(packerOf(type, align)(value));
@@ -368,6 +370,35 @@ test("a block of the interface that is not the shader's", () => {
     () => launchedBlock("f", "@compute @workgroup_size(64) fn k(", "k", [8, 1, 1]),
     text,
   );
+});
+
+test("the grid of a variant from integers at the ends of their types", () => {
+  for (const [type, value, grid] of [
+    ["int32", -3, ["-", 2, "n"]],
+    ["int32", 2147483647, ["-", "n", 2147483642]],
+    ["int32", -2147483648, ["-", -2147483643, "n"]],
+    ["uint32", 2147483653, ["-", "n", 2147483648]],
+    ["uint32", 4294967295, ["-", "n", 4294967290]],
+  ]) {
+    const variants = [Object.assign(Object.create(null), { values: [64] })];
+    const fields = { constants: ["BLOCK"], variants, grid: [grid] };
+    const tune = Object.assign(Object.create(null), fields);
+    const params = [param("m", "scalar", "float32", [0, 0]), param("n", "scalar", type, [0, 4])];
+    const blocks = [{ at: [0, 0], size: 8, name: "" }];
+    const tuned = known(params, blocks, { extra: { tune }, needs: [] });
+    const plan = makePlan("k", tuned, "");
+    const [variant] = variantsOf("k", tuned);
+    const block = new Uint8Array(8);
+    new DataView(block.buffer).setUint32(4, value, true);
+    assert.deepEqual(
+      ownGrid(plan, variant, {}, () => value),
+      [5, 1, 1],
+    );
+    assert.deepEqual(
+      ownGrid(plan, variant, {}, () => new BlockBytes(block)),
+      [5, 1, 1],
+    );
+  }
 });
 
 const constants = [
