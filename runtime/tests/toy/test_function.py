@@ -1022,6 +1022,30 @@ def test_a_repeated_call_refuses_what_the_first_one_refuses() -> None:
     assert y.tolist() == [2] * 8
 
 
+@pytest.mark.parametrize(
+    ("dtype", "element", "lanes"),
+    [
+        ("float32x2", "float32", 2),
+        ("int16x2", "int16", 2),
+        ("uint8x16", "uint8", 16),
+        ("complex64x2", "complex64", 2),
+        ("float64x8", "float64", 8),
+    ],
+)
+def test_a_repeated_call_refuses_a_part_of_a_vector(dtype: str, element: str, lanes: int) -> None:
+    param = Param("x", "buffer", dtype, "rw")
+    repeated, seen = one(param)
+    for _ in range(2):
+        repeated(np.zeros(2 * lanes, element), grid=1, block=1)
+    short = np.zeros(2 * lanes - 1, element)
+    for f in (one(param)[0], repeated):
+        text = refusal(devmod.ArgumentError, f, short, grid=1, block=1)
+        assert text.startswith(
+            f"the toy function 'f': argument 1 'x' has {short.nbytes} bytes, which is not a whole number of {dtype} of "
+        )
+    assert len(seen) == 2
+
+
 @pytest.mark.row("R33")
 def test_a_device_that_the_environment_names_is_looked_up_once(
     devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch

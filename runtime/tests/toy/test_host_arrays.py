@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from itertools import count
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,46 @@ def test_a_device_that_copies_all_uses_no_array_where_it_is(
         f(y, grid=1, block=1)
     assert y.tolist() == [times] * 16
     assert (device.in_place, device.allocated) == ([], [64] * times)
+
+
+@pytest.mark.parametrize("least", [1, inf])
+@pytest.mark.parametrize("same", ["xy", "xz", "yz"])
+def test_one_array_for_two_arguments_has_the_results_of_both(
+    device: ToyDevice, same: str, least: float
+) -> None:
+    """In a repeated call too, whose first one had an array for each."""
+
+    def run(_: object, *memories: Any) -> None:
+        for number, each in enumerate(memories):
+            floats(each)[number] += 10 + number
+
+    device.in_place_from = least
+    f = function("xyz", "xyz", run)
+    for _ in range(2):
+        f(*[np.zeros(4, "float32") for _ in "xyz"], grid=1, block=1)
+    arrays = {each: np.zeros(4, "float32") for each in "xyz"}
+    arrays[same[0]] = arrays[same[1]]
+    for _ in range(2):
+        f(*arrays.values(), grid=1, block=1)
+    expected = {"x": [20, 0, 0, 0], "y": [0, 22, 0, 0], "z": [0, 0, 24, 0]}
+    both = np.add(*[expected[each] for each in same]).tolist()
+    expected |= dict.fromkeys(same, both)
+    assert {name: each.tolist() for name, each in arrays.items()} == expected
+
+
+def test_a_call_whose_arrays_cannot_be_used_in_place_ends_after_its_kernel(
+    device: ToyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No copy back waits for a kernel that writes nothing."""
+    monkeypatch.setattr(device, "use_in_place", lambda *_, **__: None)
+    f = function("x", "", lambda *_: None)
+    x = np.zeros(16, "float32")
+    for _ in range(3):
+        f(x, grid=1, block=1)
+    device.default_stream.fault = "it is hot"
+    with pytest.raises(devmod.LaunchError, match="it is hot"):
+        f(x, grid=1, block=1)
+    assert device.allocated == [64] * 4
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0), (0, 63), (63, 0), (0, 0)])
