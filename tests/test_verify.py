@@ -345,6 +345,23 @@ def test_one_integer_differs_by_more_than_its_type_has() -> None:
     assert worst_difference("y", *one, None, None)[::4] == (2.0**63, True)
 
 
+@pytest.mark.parametrize("names", [("small", "large"), ("large", "small")])
+def test_a_wrong_member_of_a_struct_is_found_beside_a_larger_rounding(
+    names: tuple[str, str],
+) -> None:
+    dtype = [(each, "float32") for each in names]
+    expected = np.zeros(3, dtype)
+    expected["small"], expected["large"] = 1, 1 << 20
+    array = expected.copy()
+    array["large"] += 1  # within the tolerance
+    array["small"][1] += 0.125
+    found = worst_difference("y", array, expected, None, None)
+    assert (found.is_error, found.error, found.place) == (True, 0.125, (1,))
+    array["small"][1] = 1
+    found = worst_difference("y", array, expected, None, None)
+    assert (found.is_error, found.error) == (False, 1)
+
+
 @pytest.mark.usefixtures("in_process")
 def test_results_of_bfloat16_are_compared() -> None:
     module = devmod.compile(

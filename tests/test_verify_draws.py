@@ -25,6 +25,7 @@ from verify_pairs import (
 )
 
 import devmod
+from devmod_runtime.tools.draws import moved
 
 DEVICE = "opencl:0,vulkan:0,webgpu:0"
 FOUND = {"differs", "writes outside", "reads outside", "failed"}
@@ -55,6 +56,7 @@ TOGETHER = {
     "fabs": CHOSEN._replace(other=CHOSEN.sound.replace("= x", "= fabs(x").replace("];", "]);")),
     "five for NaN": Pair(FLOATS, LOG, f"if (x[i] < 0) y[i] = 5; else {LOG}"),
     "NaN": Pair(FLOATS, IDENTITY, "y[i] = x[i] < 0 ? NAN : x[i];"),
+    "one more": Pair(INTS, IDENTITY, "y[i] = x[i] + (x[i] > 1000 && x[i] < 1000000);"),
     "abs": Pair(FLOATS, "y[i] = fabs(x[i]);", IDENTITY),
 }
 
@@ -109,6 +111,8 @@ def test_verify_finds_what_some_values_or_many_blocks_alone_show_and_no_innocent
     """It is one test: each worker of pytest-xdist that ran one of several would verify anew."""
     found = {label: together.others[label].outcome for label in (*FAULTS, *SOUND)}
     assert found == dict.fromkeys(FAULTS, "differs") | dict.fromkeys(SOUND, "agrees")
+    # Integers have no last place: nothing excuses a difference of 1.
+    assert together.others["one more"].outcome == "differs"
 
 
 @pytest.mark.volume
@@ -250,3 +254,38 @@ def test_a_candidate_may_leave_its_arrays_for_integers_that_may_be_indices() -> 
 def test_elements_that_are_not_finite_in_the_reference_are_not_judged(together: Together) -> None:
     assert together.others["five for NaN"].outcome == "agrees"
     assert together.others["NaN"].outcome == "differs"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_an_array_of_integers_stays_where_floats_are_moved(dtype: str) -> None:
+    numbers = np.arange(20, 120, dtype="u1").astype(dtype)
+    both = np.zeros(100, [("number", dtype), ("float", "f4")])
+    both["number"], both["float"] = numbers, 1 / 3
+    one = np.float32(1) / 3
+    neighbours = {float(np.nextafter(one, to, dtype="f4")) for to in (0, 1)}
+    for seed in (1, 2):
+        assert moved(numbers, seed).tolist() == numbers.tolist()
+        result = moved(both, seed)
+        assert result["number"].tolist() == numbers.tolist()
+        assert {*result["float"].tolist()} == neighbours
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_each_float_is_moved_by_one_unit_up_or_down(dtype: str) -> None:
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    numbers = np.array([0.3, -0.3, 7.7, -7.7, 9, -9, 100] * 10, dtype)
+    up, down = (np.nextafter(numbers, np.array(to, dtype)) for to in (np.inf, -np.inf))
+    for seed in (1, 2):
+        result = moved(numbers, seed)
+        is_up = result == up
+        assert (is_up | (result == down)).all()
+        assert 0 < is_up.sum() < is_up.size
+    assert (moved(numbers, 0) == numbers).all()
+
+
+def test_small_multiples_of_one_half_and_floats_of_one_byte_stay() -> None:
+    exact = np.array([0, 0.5, -0.5, 7.5, -8, np.inf, -np.inf], "float32")
+    assert moved(exact, 1).tolist() == exact.tolist()
+    small = np.array([0.3, -7.7, 9], pytest.importorskip("ml_dtypes").float8_e4m3fn)
+    assert (moved(small, 1) == small).all()
