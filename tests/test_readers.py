@@ -7,9 +7,10 @@ What they must refuse is in tests/golden/bad, and `golden_bad.sound` has the nea
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from browser_driver import run_in_node  # noqa: E402 - beside this file
 
 import golden_bad  # noqa: E402 - tools/golden_bad.py
 from fuzzing import c_reader, javascript, seeds, specification  # noqa: E402 - tools/fuzzing
-from handmade import headed, row  # noqa: E402 - tools/handmade.py
+from handmade import aligned, file_of, headed, row  # noqa: E402 - tools/handmade.py
 
 GOLDEN = ROOT / "tests" / "golden"
 FILES = {
@@ -184,10 +185,11 @@ def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
         ["y", [0, 0, 0]],  # a name that it has not
         ["z", [1, 1, 0]],  # a candidate of the page
     ]
+    beyond = [["b", [2, 1, 0]]]  # a candidate behind the last page
     first = {**golden_bad.entry(golden_bad.NAMED), "functions": ["f", *"pqrstu", "x"], "rank": 0}
     second = {**golden_bad.entry(), "functions": ["n"], "rank": 1}
     pages = [
-        msgpack.packb({"modules": [first]}),
+        msgpack.packb({"modules": [first], "names": beyond, "variants": variants}),
         msgpack.packb({"modules": [second], "names": names, "variants": variants}),
     ]
     rows = [
@@ -197,7 +199,7 @@ def test_what_two_pages_say_of_a_look_up_must_agree(reader: str) -> None:
     blobs = golden_bad.NAMED.ljust(64, b"\0") + golden_bad.BLOB
     data = headed({"candidates": 2, "pages": rows}, b"".join(pages), blobs)
     disagree = "two parts of it describe a candidate in different ways"
-    expected = {"x": [0], "f": [0], "n": [1], "o": [], **dict.fromkeys("pqrstuyz", disagree)}
+    expected = {"x": [0], "f": [0], "n": [1], "o": [], **dict.fromkeys("bpqrstuyz", disagree)}
     wanted = [*expected]
     results = (
         [look_up_in_c(data, name) for name in wanted]
@@ -260,3 +262,113 @@ def test_a_look_up_that_reaches_many_nodes_checks_their_limit(nodes: int, is_ref
 def test_a_file_of_several_pages(reader: str) -> None:
     for data in seeds.lookups():
         assert not refused_by(data, reader)
+
+
+#: The code, the bits and the lanes of a type, a shape, and the bytes of such an array, by
+#: docs/formats.md.
+ARRAYS = [
+    ((2, 32, 1), [3], 12),
+    ((0, 16, 4), [2, 3], 48),
+    ((0, 4, 1), [3], 2),
+    ((1, 4, 3), [3], 5),
+    ((1, 1, 1), [11], 11),  # a byte for each boolean of one lane alone
+    ((1, 1, 4), [3], 2),
+    ((1, 1, 8), [3], 3),
+    ((0, 1, 1), [11], 2),
+    ((3, 0, 1), [3], 3),  # void
+    ((3, 64, 1), [3], 24),
+    ((2, 32, 1), [], 4),
+    ((2, 32, 1), [2, 0, 3], 0),
+]
+
+
+def loader(constants: dict[str, Any]) -> bytes:
+    """Return the bytes of a module of constants."""
+    return bytes(msgpack.packb(constants) + msgpack.packb({}))
+
+
+def with_part(stored: bytes, part: bytes) -> bytes:
+    """Return a file with a module of constants, one of which is a part."""
+    blobs = stored
+    if part:
+        blobs = stored.ljust(aligned(len(stored)), b"\0") + part
+    record = golden_bad.entry(stored, kind="const_loader", format=None, parts=[1])
+    own = {"size": len(part), "sha256": hashlib.sha256(part).digest()}
+    return file_of({"modules": [record], "parts": [own]}, blobs)
+
+
+@pytest.mark.row("R19", "R41", "R50")
+def test_the_size_of_an_array_of_each_type(reader: str) -> None:
+    for type_, shape, size in ARRAYS:
+        for given in (size - 1, size, size + 1):
+            if given < 0:
+                continue
+            stored = loader({"c": [type_, shape, 0]})
+            is_refused = refused_by(with_part(stored, bytes(given)), reader)
+            assert (type_, shape, given, is_refused) == (type_, shape, given, given != size)
+
+
+def bytes_in_javascript(data: bytes) -> bytes:
+    body = """
+    const { open } = await import("./index.js");
+    const { modules } = await open(Buffer.from(argument, "base64"));
+    return Buffer.from(await modules[0].bytes()).toString("base64");
+    """
+    return b64decode(run_in_node(body, b64encode(data).decode()))
+
+
+def bytes_in_c(data: bytes) -> bytes | str:
+    with c_reader.File(data) as file:
+        _, found = file.get_bytes(0, 1 << 20)
+        return found
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("reader", ["c", "javascript"], indirect=True)
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65535, 65536])
+def test_a_constant_of_a_part_is_joined_at_the_limits_of_its_length(reader: str, size: int) -> None:
+    """msgpack has a length of 8, 16 or 32 bits."""
+    part = bytes(range(1, 252)) * 262
+    part = part[:size]
+    sides = [b"before" * 11, b"behind"]
+    type_ = (1, 8, 1)
+
+    def module(middle: Any) -> bytes:
+        first, last = [[type_, [len(each)], each] for each in sides]
+        return loader({"a": first, "part": [type_, [size], middle], "z": last})
+
+    data = with_part(module(0), part)
+    whole = module(part)
+    assert devmod.loads(data).save_to_bytes() == whole
+    if reader == "c":
+        assert bytes_in_c(data) == whole
+    else:
+        assert bytes_in_javascript(data) == whole
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("reader", ["c", "javascript"], indirect=True)
+def test_functions_are_looked_up_in_the_order_of_the_roots(reader: str) -> None:
+    """The order of the records is another one."""
+    codes = [b"fn first() {}", b"fn second() {}", b"fn third() {}"]
+    infos = {"f": devmod.FunctionInfo("f", ["handle"])}
+    saved = []
+    records = []
+    for code in codes:
+        module = devmod.create_with_fallback("webgpu", {"f": code}, "wgsl", infos)
+        saved.append(module.save_to_bytes())
+        more = {"kind": "webgpu", "format": "wgsl", "functions": ["f"]}
+        records.append(golden_bad.entry(saved[-1], **more))
+    blobs = b"".join(each.ljust(aligned(len(each)), b"\0") for each in saved[:-1]) + saved[-1]
+    order = [2, 0, 1]
+    data = file_of({"modules": records, "roots": order}, blobs)
+    assert look_up_in_python(data, "f") == order
+    if reader == "c":
+        assert look_up_in_c(data, "f") == order
+        return
+    body = """
+    const { open } = await import("./index.js");
+    const bundle = await open(Buffer.from(argument, "base64"));
+    return [bundle.find("f"), ...bundle.webgpuModules].map(({ number }) => number);
+    """
+    assert run_in_node(body, b64encode(data).decode()) == [order[0], *order]

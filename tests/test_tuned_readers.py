@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +49,22 @@ return argument.map((text) => {
 """
 
 
+def first_in_javascript(maps: list[dict[str, Any]]) -> list[Any]:
+    """Return the first variant of each map; None for an invalid map."""
+    texts = []
+    for changes in maps:
+        code = {"f": b"fn f() {}"}
+        module = devmod.create_with_fallback("webgpu", code, "wgsl", {"f": info(**changes)})
+        texts.append(base64.b64encode(module.save_to_bytes()).decode())
+    results: list[Any] = run_in_node(IN_JAVASCRIPT, texts)
+    return results
+
+
 @pytest.mark.row("R21")
 def test_the_reader_in_javascript_takes_the_first_variant_and_refuses_what_devmod_refuses() -> None:
     valid = [*VALID, VALID_INTERFACE]
     invalid = [*INVALID.values(), *INVALID_INTERFACES.values()]
-    texts = []
-    for changes in [*valid, *invalid]:
-        code = {"f": b"fn f() {}"}
-        module = devmod.create_with_fallback("webgpu", code, "wgsl", {"f": info(**changes)})
-        texts.append(base64.b64encode(module.save_to_bytes()).decode())
-    found = run_in_node(IN_JAVASCRIPT, texts)
+    found = first_in_javascript([*valid, *invalid])
     for changes, result in zip(valid, found, strict=False):
         assert result == first_variant(**changes)
     assert found[len(valid) :] == [None] * len(invalid)
@@ -130,25 +139,100 @@ def in_python(changes: dict[str, Any]) -> Any:
         return 1
 
 
+def first_in_c(maps: list[dict[str, Any]], folder: Path) -> list[Any]:
+    """Return the first variant of each map, 1 for an invalid map, and 5 for a function that is not
+    tuned, which follows.
+    """
+    functions = {f"f{number}": info(**changes) for number, changes in enumerate(maps)}
+    functions["plain"] = devmod.FunctionInfo("plain", ["handle"])
+    file = folder / "k.devmod"
+    devmod.save(devmod.create_with_fallback("opencl", b"// f", "cl", functions), file)
+    source = folder / "first.c"
+    source.write_text(IN_C)
+    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
+    lines = subprocess.check_output([program, file], text=True).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+needs_compiler = pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH")
+
+
 @pytest.mark.row("R50")
-@pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH")
+@needs_compiler
 def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses(
     tmp_path: Path,
 ) -> None:
     # A negative number is no grid.
     valid = [*VALID, *[{"grid": [["max", edge, 0]]} for edge in EDGES]]
     maps = [*valid, *INVALID.values()]
-    functions = {f"f{number}": info(**changes) for number, changes in enumerate(maps)}
-    functions["plain"] = devmod.FunctionInfo("plain", ["handle"])
-    file = tmp_path / "k.devmod"
-    devmod.save(devmod.create_with_fallback("opencl", b"// f", "cl", functions), file)
-    source = tmp_path / "first.c"
-    source.write_text(IN_C)
-    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
-    lines = subprocess.check_output([program, file], text=True).splitlines()
-    found = [json.loads(line) for line in lines]
+    found = first_in_c(maps, tmp_path)
     expected = [in_python(changes) for changes in valid] + [1] * len(INVALID)
     assert found == [*expected, 5]  # the last function is not tuned
+
+
+#: Each operator of an expression, in Python's integers.
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+    "ceildiv": lambda one, other: -(-one // other),
+}
+NUMBERS = (-(2**63), -8, -7, -1, 0, 1, 7, 8, 2**63 - 1)
+OPERATIONS = [
+    (name, one, other)
+    for name, one, other in product(OPERATORS, NUMBERS, (-(2**63), -2, -1, 1, 2, 3, 2**63 - 1))
+    if -(2**63) <= OPERATORS[name](one, other) < 2**63
+]
+
+
+@pytest.mark.row("R21", "R50")
+@pytest.mark.parametrize(
+    "language", ["python", "javascript", pytest.param("c", marks=needs_compiler)]
+)
+def test_the_result_of_each_operator(language: str, tmp_path: Path) -> None:
+    """A grid is at least zero, so one number is the result, and one is what it is below -1."""
+    maps = []
+    expected: list[list[Any]] = []
+    for name, one, other in OPERATIONS:
+        operation = [name, one, other]
+        maps.append({"grid": [["max", operation, 0], ["max", ["-", -1, operation], 0]]})
+        result = OPERATORS[name](one, other)
+        expected.append([max(result, 0), max(-1 - result, 0), 1])
+    assert {name for name, *_ in OPERATIONS} == OPERATORS.keys()
+
+    if language == "python":
+        found = [first_variant(**changes) for changes in maps]
+    elif language == "c":
+        *found, _ = first_in_c(maps, tmp_path)
+    else:
+        found = first_in_javascript(maps)
+    for operation, each, numbers in zip(OPERATIONS, found, expected, strict=True):
+        grid = each["grid"]
+        if language == "javascript":  # its numbers are floats
+            grid = [*map(float, grid)]
+            numbers = [*map(float, numbers)]
+        assert (operation, grid) == (operation, numbers)
+
+
+@pytest.mark.row("R21", "R50")
+@pytest.mark.parametrize("language", ["javascript", pytest.param("c", marks=needs_compiler)])
+@pytest.mark.parametrize("value", ["x", True, 0.5])
+def test_a_constant_that_is_no_integer_hides_the_argument_of_its_name(
+    language: str, value: object, tmp_path: Path
+) -> None:
+    hidden = {"constants": ["n", "MODE"], "block": None}
+    variants = [{"values": [value, 1]}]
+    maps = [{**hidden, "variants": variants, "grid": [name]} for name in ("n", "m")]
+    if language == "c":
+        first, second, _ = first_in_c(maps, tmp_path)
+    else:
+        first, second = first_in_javascript(maps)
+    assert first in (None, 1)
+    assert second["grid"] == [5, 1, 1]
 
 
 # -- calls in a browser

@@ -47,8 +47,8 @@ def test_one_constant(tmp_path: Path) -> None:
     program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
     path = ROOT / "tests/golden/v1/constants.devmod"
 
-    def run(constant: str) -> tuple[int, list[str]]:
-        command = [str(program), str(path), "2", constant]
+    def run(constant: str, most: int = 1 << 20) -> tuple[int, list[str]]:
+        command = [str(program), str(path), "2", constant, str(most)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.split()
 
@@ -60,6 +60,10 @@ def test_one_constant(tmp_path: Path) -> None:
         assert (result, found) == (0, values)
         assert int(read) < most < path.stat().st_size
     assert run("other") == (5, ["error:", "the", "record", "2", "has", "no", "such", "constant"])
+    # What the caller takes bounds a constant that is read alone.
+    result, (_, *found) = run("weights", 4096)
+    assert (result, found) == (0, ["4096", "0", "1"])
+    assert run("weights", 4095) == (3, ["error:", "the", "module", "has", "4096", "bytes"])
 
 
 #: Print how many bytes are read for a constant of a module, its size and its first two values.
@@ -78,7 +82,7 @@ static int read_part(const void *context, uint64_t offset, void *into, size_t si
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4)
+    if (argc != 5)
         return 9;
     FILE *stream = fopen(argv[1], "rb");
     devmod_file *file;
@@ -87,8 +91,9 @@ int main(int argc, char **argv) {
     fseek(stream, 0, SEEK_END);
     int result = devmod_open(read_part, stream, (uint64_t)ftell(stream), &file);
     uint32_t number = (uint32_t)strtoul(argv[2], NULL, 10);
+    uint64_t most = strtoul(argv[4], NULL, 10);
     if (!result)
-        result = devmod_get_constant(file, number, argv[3], 1 << 20, &constant);
+        result = devmod_get_constant(file, number, argv[3], most, &constant);
     if (result)
         printf("error: %s\\n", devmod_error(file));
     else {
