@@ -73,6 +73,25 @@ def test_a_configuration_is_checked(program: Program) -> None:
 
 
 @pytest.mark.volume_but("cuda13")
+def test_each_dimension_of_a_launch_has_its_limit(program: Program) -> None:
+    fault = "cudaErrorInvalidConfiguration"
+
+    def launch(grid: list[int], block: list[int]) -> str:
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(ctypes.c_int(1)))
+        sizes = (Dim3(*grid), Dim3(*block))
+        return program.error("cudaLaunchKernel", program.address("count"), *sizes, arguments, 0, 0)
+
+    limits = (2**31 - 1, 65535, 65535, 1024, 1024, 64)
+    for place, limit in enumerate(limits):
+        for size, error in ((0, fault), (2, "cudaSuccess"), (limit + 1, fault)):
+            sizes = [1] * len(limits)
+            sizes[place] = size
+            assert (launch(sizes[:3], sizes[3:]), sizes) == (error, sizes)
+    assert launch([1, 1, 1], [1, 16, 64]) == "cudaSuccess"
+    assert launch([1, 1, 1], [3, 7, 49]) == fault  # 1029 threads
+
+
+@pytest.mark.volume_but("cuda13")
 def test_a_function_that_is_no_kernel_is_an_error(program: Program, standin: StandinDriver) -> None:
     other = Program(program.library, program.major)
     other.close()

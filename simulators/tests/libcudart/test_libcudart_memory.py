@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from ctypes import addressof, create_string_buffer
+from itertools import product
 
 import pytest
 from runtime_calls import (
@@ -61,7 +62,23 @@ def test_rows_of_a_pitch_are_copied_and_filled(calls: Runtime) -> None:
     calls.check("cudaMemcpy2D", target, 12, pointer, pitch, 12, 4, TO_HOST)
     filled = TEXT[:4] + b"\xff" * 4 + TEXT[8:16] + b"\xff" * 4 + TEXT[20:]
     assert target.raw == filled
-    assert calls.cudaMemcpy2D(target, 8, pointer, pitch, 12, 4, TO_HOST) == INVALID_PITCH
+
+
+def test_a_row_is_no_wider_than_the_pitch_of_each_side(calls: Runtime) -> None:
+    pointer = calls.make("cudaMalloc", 64)
+    array = calls.make("cudaMallocArray", struct.pack("5i", 8, 0, 0, 0, 0), 12, 4, 0)
+    target = create_string_buffer(48)
+    for is_valid, pitch in ((True, 12), (False, 11)):
+        for name, *arguments in (
+            ("cudaMemcpy2D", pointer, pitch, TEXT, 12, 12, 4, TO_DEVICE),
+            ("cudaMemcpy2D", pointer, 12, TEXT, pitch, 12, 4, TO_DEVICE),
+            ("cudaMemcpy2D", target, pitch, pointer, 12, 12, 4, TO_HOST),
+            ("cudaMemcpy2D", target, 12, pointer, pitch, 12, 4, TO_HOST),
+            ("cudaMemcpy2DToArray", array, 0, 0, TEXT, pitch, 12, 4, TO_DEVICE),
+            ("cudaMemcpy2DFromArray", target, pitch, array, 0, 0, 12, 4, TO_HOST),
+        ):
+            expected = 0 if is_valid else INVALID_PITCH
+            assert (calls[name](*arguments), name, arguments) == (expected, name, arguments)
 
 
 def test_a_box_is_copied_out_of_a_space(calls: Runtime) -> None:
@@ -77,6 +94,24 @@ def test_a_box_is_copied_out_of_a_space(calls: Runtime) -> None:
     calls.check("cudaMemcpy3D", struct.pack("20Q", *copy))
     assert target.raw == b"\xff\xff" + TEXT[17:19] + TEXT[25:27] + TEXT[29:31]
     assert calls.cudaMemcpy3D(bytes(160)) == INVALID_VALUE
+
+
+def test_a_box_is_copied_between_arrays_of_the_same_texels(calls: Runtime) -> None:
+    extent = Extent((16, 2, 0))
+    arrays = {}
+    for bits in ((8, 0), (16, 0), (8, 8), (16, 16)):
+        form = struct.pack("5i", *bits, 0, 0, 1)
+        arrays[bits] = calls.make("cudaMalloc3DArray", form, extent, 0)
+    no_pointer = (0,) * 4
+
+    def copy(target: tuple[int, int], source: tuple[int, int]) -> int:
+        first = (arrays[source], 1, 0, 0, *no_pointer)
+        second = (arrays[target], 2, 1, 0, *no_pointer)
+        return calls.cudaMemcpy3D(struct.pack("20Q", *first, *second, 2, 1, 1, ON_DEVICE))
+
+    for target, source in product(arrays, repeat=2):
+        expected = 0 if sum(target) == sum(source) else INVALID_VALUE
+        assert (copy(target, source), target, source) == (expected, target, source)
 
 
 def test_attributes_say_what_a_pointer_is(calls: Runtime) -> None:

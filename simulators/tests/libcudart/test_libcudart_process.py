@@ -52,6 +52,35 @@ print(program.value())
 
 
 @pytest.mark.volume_but("cuda13")
+def test_the_first_device_with_the_wanted_properties_is_chosen(library: StandinLibrary) -> None:
+    """The first of all if none has them. The devices differ in their capability."""
+    is_12 = library.soname.endswith("12")
+    wanted = [
+        # The capability, the multiprocessors, and the memory.
+        ((0, 0), 0, 0, 0),
+        ((7, 5), 16, 1 << 20, 0),
+        ((7, 6), 0, 0, 1),
+        ((8, 6), 16, 1 << 20, 1),
+        ((8, 7), 0, 0, 2),
+        ((9, 0), 16, 1 << 20, 2),
+        ((9, 1), 0, 0, 0),
+        ((8, 6), 17, 0, 0),
+        ((8, 6), 0, 1 << 60, 0),
+    ]
+    script = f"""
+import struct
+for capability, multiprocessors, memory, _ in {wanted}:
+    properties = bytearray(2048)
+    struct.pack_into("Q", properties, 288, memory)
+    struct.pack_into("2i", properties, 360, *capability)
+    struct.pack_into("i", properties, {388 if is_12 else 384}, multiprocessors)
+    print(program.make("cudaChooseDevice", bytes(properties)))
+"""
+    numbers = run(library, script, devices=3, arch="75,86,90", multiprocessors=16)
+    assert [*map(int, numbers.split())] == [device for *_, device in wanted]
+
+
+@pytest.mark.volume_but("cuda13")
 def test_each_thread_has_its_device_and_its_error(library: StandinLibrary) -> None:
     script = """
 device = c_int(-1)
