@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import check_each, refusal
 
 import devmod
 from devmod import Interface, Local
@@ -24,6 +24,7 @@ needs_wheel = pytest.mark.skipif(
 )
 #: clspv's SPIR-V of kernels.cl, and how it was made.
 FOLDER = Path(__file__).parents[2] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
+KERNELS = FOLDER / "kernels.cl"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "opencl"
 GET_PROGRAM = "get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by DEVMOD_CLSPV"
 ADVICE = (
@@ -359,6 +360,89 @@ def test_what_clspv_cannot_compile_is_refused_with_the_line(
     file = tmp_path / "k.cl"
     file.write_text(BEGIN.replace("RECURSE", recurse) + f" {statement}\n}}\n")
     assert refused(file) == expected
+
+
+#: The functions of doubles that clspv compiles to wrong code, by their calls.
+WRONG_DOUBLES = {
+    "{}(x)": "acos acospi asin asinh asinpi atan atanh atanpi cbrt cos cosh cospi degrees erf erfc fabs ilogb lgamma logb radians round "
+    "sin sinh sinpi tan tanh tanpi tgamma",
+    "{}(x, y)": "atan2 atan2pi copysign fmod hypot maxmag minmag nextafter pow powr remainder",
+    "{}(x, n)": "pown rootn",
+    "{}(x, &y)": "modf sincos",
+    "{}(x, &n)": "frexp lgamma_r",
+    "{}(x, y, &n)": "remquo",
+}
+RIGHT_DOUBLES = {
+    "{}(x)": "ceil exp exp10 exp2 expm1 floor log log10 log1p log2 rint rsqrt sign sqrt trunc",
+    "{}(x, y)": "fdim fmax fmin max min step",
+    "{}(x, n)": "ldexp",
+    "{}(x, y, y)": "clamp fma mad mix smoothstep",
+}
+
+
+def calls_of(functions: dict[str, str], type_: str) -> dict[str, str]:
+    """Return a program with a call of each function, by name. It has two lines before the call."""
+    programs = {}
+    for form, names in functions.items():
+        for name in names.split():
+            begin = f"kernel void k(global {type_} *a, int n) {{\n {type_} x = a[0], y = a[1];\n"
+            programs[name] = f"{begin} a[0] = {form.format(name)};\n}}\n"
+    return programs
+
+
+def test_each_function_of_doubles_that_clspv_compiles_wrongly_is_refused(program: Path) -> None:
+    programs = calls_of(WRONG_DOUBLES, "double")
+    assert len(programs) == 46
+
+    def check(name: str) -> None:
+        problem = f"clspv compiles {name}() of double to wrong code. {USE_FLOAT}"
+        assert refused(programs[name]) == f"<text>:3:9: error: {problem}"
+
+    check_each(programs, check)
+
+
+def test_the_other_functions_of_doubles_and_those_of_floats_are_compiled(program: Path) -> None:
+    bodies = [
+        *calls_of(RIGHT_DOUBLES, "double").values(),
+        *calls_of(WRONG_DOUBLES, "float").values(),
+        *calls_of(RIGHT_DOUBLES, "float").values(),
+    ]
+    source = []
+    for number, body in enumerate(bodies):
+        source.append(body.replace("kernel void k(", f"void f{number}("))
+    assert devmod.compile(
+        "\n".join(source) + KERNELS.read_text(), "vulkan", language="OpenCL C", defines={"N": 4}
+    )
+
+
+@pytest.mark.parametrize("lanes", ["", "2", "16"])
+def test_a_sum_that_saturates_is_refused_of_signed_numbers_of_32_and_64_bits(
+    program: Path, lanes: str
+) -> None:
+    form = "kernel void k(global {0} *x) {{ x[0] = mad_sat(x[0], x[1], x[2]); }}\n"
+    for name in ("int", "long"):
+        assert refused(form.format(name + lanes)) == (
+            "<text>:1:{}: error: clspv compiles mad_sat() of int and long to wrong code. Use a function of your own"
+        ).format(form.format(name + lanes).index("mad_sat") + 1)
+    others = ("char", "uchar", "short", "ushort", "uint", "ulong")
+    source = ""
+    for name in others:
+        source += form.format(name + lanes).replace("kernel void k", f"void {name}_")
+    assert devmod.compile(
+        source + KERNELS.read_text(), "vulkan", language="OpenCL C", defines={"N": 4}
+    )
+
+
+@pytest.mark.parametrize(
+    ("standard", "is_generic"),
+    [("CL1.2", False), ("CL2.0", True), ("CLC++", True), ("CLC++1.0", True), ("CLC++2021", True)],
+)
+def test_entry_points_are_inlined_where_pointers_are_generic(
+    program: Path, standard: str, is_generic: bool
+) -> None:
+    devmod.compile(KERNELS, "vulkan", options=[f"-cl-std={standard}"], defines={"N": 4})
+    options = Path(f"{program}.log").read_text().split()
+    assert options.count("-inline-entry-points") == is_generic
 
 
 def test_a_variable_of_the_program_is_refused_with_the_line(program: Path) -> None:

@@ -72,6 +72,56 @@ def test_the_block_and_the_local_memory_of_each_call_are_those_of_its_launch() -
     dot(f, 16, Local(61))  # rounded up to elements
 
 
+@needs_wheel
+def test_arrays_of_local_memory_have_their_last_element() -> None:
+    """The sizes are no multiples of an element. Each array has its first and its last element, so
+    one that is too short has one of them in the other array.
+    """
+    source = """kernel void k(global int *x, int last, local int *a, local int *b) {
+    int thread = get_local_id(0);
+    a[thread] = 100 + thread;
+    b[thread] = 200 + thread;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (thread == 0) {
+        a[last] = 300;
+        b[last] = 400;
+        for (int i = 0; i < last; i++) {
+            x[i] = a[i];
+            x[last + i] = b[i];
+        }
+        x[2 * last] = a[last];
+        x[2 * last + 1] = b[last];
+    }
+}"""
+    k = kernel("k", source)
+    for size in (57, 58, 59, 60):  # 15 elements
+        x = np.zeros(30, np.int32)
+        k(x, 14, Local(size), Local(size), grid=1, block=14)
+        expected = [*range(100, 114), *range(200, 214), 300, 400]
+        assert (size, x.tolist()) == (size, expected)
+
+
+@needs_wheel
+def test_local_memory_beside_the_kernels_own(device: Any) -> None:
+    source = """kernel void k(global int *x, local int *a) {
+    local int own[48];
+    int thread = get_local_id(0);
+    own[thread] = x[thread];
+    a[thread] = own[thread] + 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x[thread] = a[1 - thread] + own[1 - thread];
+}"""
+    k = kernel("k", source)
+    memory = device.limits["maxComputeSharedMemorySize"]
+    x = np.array([3, 5], np.int32)
+    k(x, Local(memory - 192), grid=1, block=2)
+    assert x.tolist() == [11, 7]
+    assert refused(k, x, Local(memory - 191), grid=1, block=2) == (
+        f"the vulkan function 'k' cannot be launched on {device}: its maxComputeSharedMemorySize is {memory}, got devmod.Local arguments of "
+        f"{memory - 191} bytes, beside 192 bytes of the kernel"
+    )
+
+
 def test_calls_in_turn_and_prepared_launches_keep_their_sizes(device: Any) -> None:
     f = kernel("dot_parts")
     x = device.from_numpy(np.ones(256, np.float32))
