@@ -14,7 +14,6 @@ from kind_programs import RANDOM, each_program
 from profiled import check_busy_queue
 
 import devmod
-from devmod_vulkan._driver import array, ffi, make, vk
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
@@ -73,6 +72,8 @@ def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
     """The driver's own time stamps are in command buffers of the test."""
+    from devmod_vulkan._driver import array, ffi, make, vk  # opens the Vulkan loader
+
     logical, queue = device.logical, device.default_stream._queue
     pool = logical.create_owned(
         "vkCreateQueryPool",
