@@ -24,7 +24,9 @@ SMALL = np.arange(3, dtype=np.int64)
 SCALE = np.array(0.125, np.float32)
 
 
-def model(kind: str = "opencl", name: str = "p", **values: Any) -> devmod.Module:
+def model(
+    kind: str = "opencl", name: str = "p", scale: Any = SCALE, **values: Any
+) -> devmod.Module:
     """A program with the constants `fc.w` and `b` of a model, and a computed one."""
     values = {"fc_w": LARGE, "b": SMALL, "c0": LARGE * 2} | values
     module = devmod.bundle(kernels(kind, "k"), devmod.const_loader(values, {}), mixed=True)
@@ -39,7 +41,7 @@ def model(kind: str = "opencl", name: str = "p", **values: Any) -> devmod.Module
         steps,
         declared,
         originals={"fc_w": "fc.w", "c0": ""},
-        folded={"scale": constant_identity("scale", SCALE)},
+        folded={"scale": constant_identity("scale", scale)},
     )
 
 
@@ -169,6 +171,26 @@ def test_a_name_of_several_values_is_ambiguous(form: str) -> None:
     )
     same = devmod.replace_constants(module, {"b": SMALL + 1}, partial=True)
     assert {each.get_global("b").numpy()[0] for each in constants_of(same)} == {1}
+
+
+@pytest.mark.parametrize("form", ["made", "loaded"])
+@pytest.mark.parametrize("scales", [(1, 2), (2, 1)])
+def test_a_number_in_kernels_of_several_programs_has_the_value_of_all(
+    form: str, scales: tuple[int, int]
+) -> None:
+    def replaced(first: int, second: int, given: int) -> devmod.Module:
+        programs = [model(scale=SCALE * first), model(name="q", scale=SCALE * second)]
+        module = devmod.bundle(*programs, mixed=True)
+        if form == "loaded":
+            module = devmod.loads(devmod.dumps(module))
+        values = {"fc.w": -LARGE, "b": SMALL, "scale": SCALE * given}
+        return devmod.replace_constants(module, values)
+
+    for given in scales:
+        assert refusal(devmod.ArgumentError, replaced, *scales, given) == (
+            "replace_constants: make the file from the model again, since kernels or computed constants have another value of 'scale'"
+        )
+        assert replaced(given, given, given)
 
 
 def test_numbers_of_one_name_are_no_parts_of_an_array() -> None:
