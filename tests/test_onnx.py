@@ -48,14 +48,16 @@ def numbers(name: str, *values: int) -> Any:
     return stored(np.array(values), name)
 
 
-def write(path: str, nodes: str, inputs: Any, outputs: Any, constants: Any = ()) -> None:
-    """Write a model whose nodes are in ONNX's language."""
+def write(
+    path: str, nodes: str, inputs: Any, outputs: Any, constants: Any = (), result: int = FLOAT
+) -> None:
+    """Write a model whose nodes are in ONNX's language, and whose results have one type."""
     parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
     values = [
         onnx.helper.make_tensor_value_info(name, dtype, shape)
         for name, (dtype, shape) in inputs.items()
     ]
-    results = [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
+    results = [onnx.helper.make_tensor_value_info(name, result, None) for name in outputs]
     graph = onnx.helper.make_graph(parsed.node, "g", values, results, list(constants))
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), path)
 
@@ -790,6 +792,56 @@ def test_nodes_that_are_wrong_together_are_an_error(nodes: str, replace: Any, re
 
 @pytest.mark.row("R53")
 @pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize("magnitude", [1e-6, 1.0, 1e6])
+def test_results_of_each_magnitude_are_judged(magnitude: float, replace: Any, refused: Any) -> None:
+    """A part of the largest magnitude may differ."""
+    replace("Relu", lambda x: x.relu() * 1.001)
+    weight = stored(onnx.numpy_helper.to_array(WEIGHT) * np.float32(magnitude), "w")
+    write("wrong.onnx", "a = MatMul(x, w) y = Relu(a)", {"x": (FLOAT, [3, 8])}, ["y"], [weight])
+    start = (
+        "wrong.onnx: Relu (output 'y'): tinygrad computes it wrongly: its output 'y' differs by "
+    )
+    assert refused("wrong.onnx").startswith(start)
+
+
+#: A result, that of the reference, how far the result moves, and whether the two are close where a
+#: hundredth of the largest magnitude is allowed.
+PAIRS: dict[str, tuple[Any, Any, float, bool]] = {
+    "small": (np.array([1e-5, 5.07e-6]), np.array([1e-5, 5e-6]), 0, True),
+    "small, wrong": (np.array([1e-5, 5.2e-6]), np.array([1e-5, 5e-6]), 0, False),
+    "large": (np.array([9e6, -4.93e6]), np.array([9e6, -5e6]), 0, True),
+    "large, wrong": (np.array([9e6, -4.8e6]), np.array([9e6, -5e6]), 0, False),
+    "moved": (np.array([2.0, 3.0]), np.array([2.0, 2.5]), 0.06, True),
+    "moved further": (np.array([2.0, 3.0]), np.array([2.0, 2.5]), 0.04, False),
+    "not finite": (np.array([1.0, 7.0]), np.array([1.0, np.inf]), 0, True),
+    "not a number": (np.array([1.0, np.nan]), np.array([1.0, 2.0]), 0, False),
+    "int8": (np.array([7, -3], "int8"), np.array([7, -3], "int8"), 0, True),
+    "int8, wrong": (np.array([127, -3], "int8"), np.array([127, -4], "int8"), 0, False),
+    "int8, moved": (np.array([7, 3], "int8"), np.array([7, -2], "int8"), 0.5, True),
+    "int8, moved further": (np.array([7, 3], "int8"), np.array([7, -3], "int8"), 0.5, False),
+    "int64": (np.array([2**53 + 1, 5]), np.array([2**53 + 1, 5]), 0, True),
+    "int64, wrong": (np.array([2**53 + 1, 5]), np.array([2**53, 5]), 0, False),
+    "negative int64, wrong": (np.array([-(2**62) - 1]), np.array([-(2**62)]), 0, False),
+    "uint64, wrong": (np.array([2**64 - 1], "uint64"), np.array([2**64 - 2], "uint64"), 0, False),
+    "bool, wrong": (np.array([True, False]), np.array([True, True]), 0, False),
+    "another type": (np.array([1, 2], "int32"), np.array([1, 2], "int64"), 0, False),
+    "another shape": (np.array([1.0, 2.0]), np.array([[1.0, 2.0]]), 0, False),
+}
+
+
+@pytest.mark.row("R53")
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_results_are_close_or_not(name: str) -> None:
+    got, wanted, movement, is_close = PAIRS[name]
+    if is_close:
+        check.compare("y", got, wanted, "it", 0.01, movement)
+    else:
+        with pytest.raises(devmod.CompileError, match=r"^y (differs by|is) .*it"):
+            check.compare("y", got, wanted, "it", 0.01, movement)
+
+
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
 @pytest.mark.parametrize("signed", [False, True])
 def test_weights_of_eight_bits_on_any_processor(made: Any, signed: bool) -> None:
     """By itself, onnxruntime saturates sums of uint8 times int8 on processors with AVX2 and without
@@ -987,6 +1039,26 @@ def test_what_half_precision_does_not_have_stays(made: Any) -> None:
     np.save("x.npy", np.full((4, 8), 1e-6, np.float32))  # whose squares float16 lacks
     made("norm.onnx", "--half", "--inputs", "x.npy")
     assert sorted(types_of("norm.devmod")["constant"]) == ["float16", "float32"]
+
+
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize("number", [1e-8, 1e-7, 1e5])
+def test_a_number_that_float16_lacks_is_added_in_float32(number: float, made: Any) -> None:
+    """The check compares: a result is the reciprocal of the number where the sum is that alone."""
+    nodes = "a = MatMul(x, w) b = Relu(a) c = Add(b, number) y = Reciprocal(c)"
+    constants = [constant("w", 8, 16), stored(np.float32(number), "number")]
+    write("sum.onnx", nodes, {"x": (FLOAT, [4, 8])}, ["y"], constants)
+    made("sum.onnx", "--half")
+    assert "float16" in types_of("sum.devmod")["constant"]
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_a_result_of_the_models_own_float16_has_this_type(made: Any) -> None:
+    nodes = "a = MatMul(x, w) b = Relu(a) y = Cast<to=10>(b)"
+    half = onnx.TensorProto.FLOAT16
+    write("cast.onnx", nodes, {"x": (FLOAT, [4, 8])}, ["y"], [constant("w", 8, 16)], half)
+    made("cast.onnx", "--half")
+    assert types_of("cast.devmod")["output"] == ["float16"]
 
 
 def test_a_device_without_float16_is_not_checked(made: Any) -> None:

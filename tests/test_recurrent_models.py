@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {"direction": "bidirectional", "lengths": True, "initial": True, "peepholes": True},
     ),
     "LSTM with limits": ("LSTM", {"clip": 0.3, "input_forget": 1}),
+    "LSTM with limits below its states": (
+        "LSTM",
+        {"clip": 0.2, "initial": True, "direction": "bidirectional"},
+    ),
     "LSTM with other functions": (
         "LSTM",
         {
@@ -127,6 +132,57 @@ def test_the_results_are_those_of_onnx(case: tuple[str, dict[str, Any]]) -> None
     check_close(computed(inputs), wanted)
 
 
+def hard_sigmoid(x: Any, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+#: The formulas of ONNX's page of the operator RNN, with the defaults of the operators of the same
+#: names. Each has the keys of its numbers.
+FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+    "Affine": (lambda x, alpha=1.0, beta=0.0: alpha * x + beta, "alpha beta"),
+    "Elu": (lambda x, alpha=1.0: np.where(x < 0, alpha * (np.exp(x) - 1), x), "alpha"),
+    "HardSigmoid": (hard_sigmoid, "alpha beta"),
+    "LeakyRelu": (lambda x, alpha=0.01: np.where(x < 0, alpha * x, x), "alpha"),
+    "Relu": (lambda x: np.maximum(x, 0), ""),
+    "ScaledTanh": (lambda x, alpha=1.0, beta=1.0: alpha * np.tanh(beta * x), "alpha beta"),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ""),
+    "Softplus": (lambda x: np.log(1 + np.exp(x)), ""),
+    "Softsign": (lambda x: x / (1 + abs(x)), ""),
+    "Tanh": (np.tanh, ""),
+    "ThresholdedRelu": (lambda x, alpha=1.0: np.where(x > alpha, x, 0), "alpha"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_activation_with_its_own_numbers_and_with_the_defaults(name: str) -> None:
+    """The first direction has numbers of its own, and the second one the defaults."""
+    function, keys = FUNCTIONS[name]
+    numbers = {key: value for key, value in (("alpha", 0.7), ("beta", 0.3)) if key in keys}
+    inputs = {"x": random(1, 20, 4) * 6}
+    constants = {"w": random(2, 6, 4), "r": random(2, 6, 6)}
+    node = onnx.helper.make_node(
+        "RNN",
+        ["x", "w", "r"],
+        ["y"],
+        hidden_size=6,
+        direction="bidirectional",
+        activations=[name, name],
+        **{f"activation_{key}": [value] for key, value in numbers.items()},
+    )
+    save([node], inputs, constants, ["y"])
+    (y,) = computed(inputs)
+    for number, values in enumerate((numbers, {})):
+        sums = inputs["x"][0] @ constants["w"][number].T
+        assert sums.min() < -3
+        assert sums.max() > 3
+        np.testing.assert_allclose(y[0, number], function(sums, **values), atol=1e-5)
+
+
+def test_each_activation_of_onnx_has_a_formula() -> None:
+    names = re.findall(r"^\* (\w+)\(x\) +- ", onnx.defs.get_schema("RNN").doc, re.M)
+    assert sorted(names) == sorted(FUNCTIONS)
+
+
 @pytest.mark.parametrize("half", ["all", "weights"])
 @pytest.mark.parametrize(
     "case", ["LSTM of both directions", "GRU", "GRU with a late reset", "RNN of lengths"]
@@ -150,21 +206,34 @@ def test_a_quantized_lstm() -> None:
     check_close(computed(inputs), expected(inputs), 1e-4)
 
 
-def write_quantized(magnitude: float) -> dict[str, Any]:
-    """Microsoft's: the weights are transposed, and have a scale for each column or for all."""
+def test_each_direction_of_a_quantized_lstm_has_its_own_scale() -> None:
+    inputs = write_quantized(0.02, (0.01, 0.05))
+    check_close(computed(inputs), expected(inputs), 1e-4)
+
+
+def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict[str, Any]:
+    """Microsoft's: the weights are transposed, and have a scale for each column or for all. Each
+    direction has one of the scales of the states.
+    """
+    directions = len(scales)
     integers = np.random.default_rng(0)
     constants: dict[str, Any] = {
-        "w": integers.integers(-90, 90, (1, 4, 24)).astype("int8"),
-        "r": integers.integers(-90, 90, (1, 6, 24)).astype("int8"),
-        "b": random(1, 48),
-        "ws": (abs(random(1, 24)) + 0.1) * np.float32(magnitude),
-        "wz": np.zeros((1, 24), "int8"),
-        "rs": np.full((1,), 0.01, "float32"),
-        "rz": np.zeros((1,), "int8"),
+        "w": integers.integers(-90, 90, (directions, 4, 24)).astype("int8"),
+        "r": integers.integers(-90, 90, (directions, 6, 24)).astype("int8"),
+        "b": random(directions, 48),
+        "ws": (abs(random(directions, 24)) + 0.1) * np.float32(magnitude),
+        "wz": np.zeros((directions, 24), "int8"),
+        "rs": np.array(scales, "float32"),
+        "rz": np.zeros((directions,), "int8"),
     }
     names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
     node = onnx.helper.make_node(
-        "DynamicQuantizeLSTM", names, ["y", "last", "cell"], hidden_size=6, domain="com.microsoft"
+        "DynamicQuantizeLSTM",
+        names,
+        ["y", "last", "cell"],
+        hidden_size=6,
+        direction=["forward", "bidirectional"][directions - 1],
+        domain="com.microsoft",
     )
     inputs = {"x": random(5, 3, 4) * np.float32(0.02 / magnitude)}
     save([node], inputs, constants, ["y", "last", "cell"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from backend_checks import first_device
 from each_case import error_of
 
 import devmod
+from devmod import TuningRecord
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
@@ -107,6 +109,37 @@ def test_kernels_have_variants_with_their_own_blocks() -> None:
     (found,) = devmod.tune(module, "f", records=(), devices=["opencl:0"]).records
     assert found.measured.keys() == records[0].measured.keys()
     assert None not in found.measured.values()
+
+
+@pytest.mark.row("R52")
+def test_each_device_chooses_by_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of two devices, the same one twice. The times are those of this test: another
+    variant is the fastest of each.
+    """
+    from devmod_models._tinygrad import tuning
+
+    lines: list[str] = []
+    fastest: list[str] = []
+
+    def tune(module: Any, name: str, *_: Any, **__: Any) -> Any:
+        variants = devmod.loads(devmod.dumps(module))[name].variants
+        default, *others = [each["optimizations"] for each in variants]
+        turn = lines.count("opencl:0: measuring the kernels")
+        if len(fastest) < turn:
+            fastest.append([others[0], others[-1]][turn - 1])
+        seconds = {default: 2e-3, **dict.fromkeys(others, 3e-3), fastest[-1]: 1e-3}
+        measured = {((), (text,)): each for text, each in seconds.items()}
+        record = TuningRecord(name, "opencl", constants=("optimizations",), measured=measured)
+        return SimpleNamespace(records=[record])
+
+    monkeypatch.setattr(devmod, "tune", tune)
+    monkeypatch.setattr(tuning, "device_labels", lambda *_, **__: ["opencl:0"] * 2)
+    monkeypatch.setattr(tuning, "_MOST_TIME", 0.9)
+    module = export(product(), array(16, 48), report=lines.append)
+    kernel = devmod.loads(devmod.dumps(module))["f_opencl_k0"]
+    _, *variants = [each["optimizations"] for each in kernel.variants]
+    assert len(set(fastest)) == 2
+    assert sorted(variants) == sorted(fastest)
 
 
 @pytest.fixture
