@@ -135,12 +135,12 @@ def tokens(path: Path) -> int:
     with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
             name = tokenize.tok_name[token.type]
-            if name == "FSTRING_END":
-                depth -= 1
             if depth == 0 and name not in LAYOUT:
                 count += 1
             if name == "FSTRING_START":
                 depth += 1
+            if name == "FSTRING_END":
+                depth -= 1
     return count
 
 

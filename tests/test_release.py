@@ -95,6 +95,7 @@ def test_a_distribution_with_a_fault(
     from release import problems_of
 
     monkeypatch.setattr(sys, "base_prefix", "/opt/python/3")
+    monkeypatch.setenv("HOME", "/home/other/one")  # a clone may be in the home folder
     assert problems_of(sdist(tmp_path, LICENCE | files), "0.1.0") == [problem]
 
 
@@ -177,8 +178,13 @@ def test_an_npm_package_without_a_fault(tmp_path: Path) -> None:
     ],
 )
 def test_an_npm_package_with_a_fault(
-    tmp_path: Path, package: dict[str, Any], files: dict[str, bytes], problem: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: dict[str, Any],
+    files: dict[str, bytes],
+    problem: str,
 ) -> None:
+    monkeypatch.setenv("HOME", "/home/other/one")
     path = npm_package(tmp_path, {"version": "0.1.0", **package}, files)
     assert problems(path, "0.1.0") == [problem]
 
