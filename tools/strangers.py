@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,8 @@ OF_THE_SYSTEM = (
     "/etc/npmrc",
 )
 OF_THE_HOME = (".config/pip", ".pip", ".npmrc")
+#: The folder of pyenv, which the systems have, too.
+_PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 #: The caches that a system of the same user shares with this machine.
 CACHES = (".cache/pip", ".cache/uv")
 
@@ -83,7 +86,7 @@ VISITS = {
         ),
         Visit("person", "make demo && make test", packages=("sudo",)),
         Visit(
-            "person",
+            "root",
             "make pythons",
             packages=("python3.14", "python3.14-venv"),
             later="forky",
@@ -198,12 +201,15 @@ def visit(suite: str, folder: Path, visit: Visit) -> int:
     if visit.packages:
         add_packages(suite, folder, visit)
     for version in visit.pythons:
-        lend_python(folder, home_of(visit.user), version)
+        lend_python(folder, version)
     for name in visit.beside:
         lend(ROOT.parent / name, folder / home_of(visit.user)[1:] / name)
     clone(folder, visit.user)
     print(f"== {suite}, as {visit.user}: {visit.command}", flush=True)
-    return enter(folder, visit.user, f"cd devmod && {visit.command}")
+    command = f"cd devmod && {visit.command}"
+    if visit.pythons:
+        command = f"export PYENV_ROOT={shlex.quote(str(_PYENV))} && {command}"
+    return enter(folder, visit.user, command)
 
 
 def add_packages(suite: str, folder: Path, visit: Visit) -> None:
@@ -306,11 +312,12 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def lend_python(folder: Path, home: str, version: str) -> None:
-    """Lend a system a Python of this machine's pyenv, where it looks for pyenv's."""
-    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for python in sorted(root.glob(f"versions/{version}.*"))[-1:]:
-        lend(python, folder / home[1:] / ".pyenv" / "versions" / python.name)
+def lend_python(folder: Path, version: str) -> None:
+    """Lend a system a Python of this machine's pyenv, at its own path: it may be linked with a
+    library there.
+    """
+    for python in sorted(_PYENV.glob(f"versions/{version}.*"))[-1:]:
+        lend(python, folder / str(python)[1:])
 
 
 def lend(source: Path, target: Path) -> None:
