@@ -102,6 +102,7 @@ def test_an_unknown_option_is_no_command() -> None:
     )
 
 
+@pytest.mark.row("R59")
 def test_the_command_takes_the_place_of_the_process() -> None:
     """So its exit code and the signals are those of the command."""
     assert simulate("sh", "-c", "exit 7", code=7) == ""

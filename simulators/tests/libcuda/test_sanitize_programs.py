@@ -153,6 +153,7 @@ sys.exit(3)
     assert run(tmp_path, launched, exits=3) == "devmod-simulators: 0 reports\n"
 
 
+@pytest.mark.row("R59")
 def test_without_a_launch_there_is_no_number_of_reports(tmp_path: Path) -> None:
     """Of a program that launches nothing, and of a kernel that cannot be launched."""
     assert run(tmp_path, "sys.exit(3)", exits=3) == NO_LAUNCH
