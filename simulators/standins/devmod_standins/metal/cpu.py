@@ -124,6 +124,16 @@ def missing() -> str:
     return "" if _compiler() else "no C++ compiler is installed"
 
 
+def _compile_command() -> list[str]:
+    """Return the compiler and its flags. Skip the test where there is no compiler."""
+    compiler = _compiler()
+    if compiler is None:
+        import pytest
+
+        pytest.skip(missing())
+    return [compiler, *_FLAGS]
+
+
 def _c_object(value: Any) -> Any:
     """Return an argument as an object of ctypes."""
     if isinstance(value, Texture):
@@ -203,7 +213,7 @@ def _header() -> Path:
     most of the time of a small kernel.
     """
     headers = (HEADER, HEADER.with_name("msl_textures.h"))
-    words = [str(_compiler()), *_FLAGS]
+    words = _compile_command()
     digest = hashlib.sha256("\n".join([*words, *map(Path.read_text, headers)]).encode())
     folder = CACHE / digest.hexdigest()[:16]
     if not folder.exists():
@@ -223,7 +233,7 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     source = (
         f'#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
     )
-    command = [str(_compiler()), *_FLAGS, "-include", str(_header()), "-shared"]
+    command = [*_compile_command(), "-include", str(_header()), "-shared"]
     digest = hashlib.sha256("\n".join([*command, *_LIBRARIES, source]).encode())
     library = CACHE / digest.hexdigest()[:16] / "k.so"
     if not library.exists():
