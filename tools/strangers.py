@@ -248,6 +248,8 @@ def mount(folder: Path) -> None:
     """Mount what each system has, and the caches of pip and uv."""
     bind = ["mount", "--rbind"]
     mounts = [
+        # A root that is no mount allows no namespaces of mounts in it.
+        (["mount", "--bind", str(folder)], folder),
         (["mount", "-t", "proc", "proc"], folder / "proc"),
         ([*bind, "/sys"], folder / "sys"),
         ([*bind, "/dev"], folder / "dev"),
