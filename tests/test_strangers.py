@@ -52,10 +52,10 @@ def processes_of(folder: Path) -> list[str]:
     results = []
     for link in Path("/proc").glob("[0-9]*/root"):
         try:
-            root = os.readlink(link)
+            is_in_folder = os.path.samefile(link, folder)
         except OSError:
             continue  # it has ended
-        if root == str(folder):
+        if is_in_folder:
             results.append(link.parent.name)
     return results
 
