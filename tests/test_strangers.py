@@ -73,6 +73,9 @@ def tiny_system(folder: Path) -> None:
         (folder / "usr" / "bin").mkdir(parents=True, exist_ok=True)
         shutil.copy(program, folder / "usr" / "bin" / name)
     (folder / "root").mkdir()
+    (folder / "etc").mkdir(exist_ok=True)
+    (folder / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (folder / "etc" / "group").write_text("root:x:0:\n")
 
 
 def test_a_killed_run_leaves_no_mount_and_no_process(
