@@ -68,7 +68,7 @@ def keep_going():
         busy()
         device.synchronize()
 
-threads = [threading.Thread(target=keep_going) for _ in range(2)]
+threads = [threading.Thread(target=keep_going, daemon=True) for _ in range(2)]
 for each in threads:
     each.start()
 
