@@ -237,8 +237,8 @@ def make(suite: str, folder: Path) -> None:
     else:
         print(process.stdout[-2000:], process.stderr, file=sys.stderr)
         raise subprocess.CalledProcessError(process.returncode, command)
-    add_user = ["useradd", "--create-home", "--user-group", "--shell", "/bin/bash", "person"]
-    subprocess.run(["chroot", str(folder), *add_user], check=True)
+    add_user = "useradd --create-home --user-group --shell /bin/bash person"
+    enter(folder, "root", add_user, check=True)
     rights = folder / "etc" / "sudoers.d" / "person"  # read once sudo is installed
     rights.parent.mkdir(exist_ok=True)
     rights.write_text("person ALL=(ALL) NOPASSWD: ALL\n")
@@ -295,12 +295,8 @@ def connect(folder: Path) -> None:
         copy(path, folder / str(path)[1:])
     default = "/etc/ssl/certs/ca-certificates.crt"
     copy(Path(os.environ.get("SSL_CERT_FILE") or default), folder / CERTIFICATES[1:])
-    subprocess.run(
-        ["chroot", str(folder), "update-ca-certificates"], capture_output=True, check=True
-    )
-    subprocess.run(
-        ["chroot", str(folder), "chown", "-R", "person:person", "/home/person"], check=True
-    )
+    enter(folder, "root", "update-ca-certificates > /dev/null 2>&1", check=True)
+    enter(folder, "root", "chown -R person:person /home/person", check=True)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -336,8 +332,7 @@ def clone(folder: Path, user: str) -> None:
     command = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)]
     subprocess.run(command, check=True)
     if user != "root":
-        own = ["chroot", str(folder), "chown", "-R", f"{user}:{user}", f"{home_of(user)}/devmod"]
-        subprocess.run(own, check=True)
+        enter(folder, "root", f"chown -R {user}:{user} {home_of(user)}/devmod", check=True)
 
 
 def home_of(user: str) -> str:
