@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from devmod._formats.index import CONSTANTS
 from devmod._formats.parts import MIN_PART, find_equal
 from devmod._modules.stored import StoredModule
 from devmod._util.buffers import flat
@@ -57,6 +58,8 @@ def plan_constants(
     last: dict[object, Module] = {}
     same: dict[int, Module] = {}
     for each in reversed(loaders):
+        if each.kind != CONSTANTS:  # equal bytes of other kinds are no equal modules
+            continue
         form = forms[id(each)]
         key = _digest(each, form), tuple([id(part) for part, _ in form.parts])
         other = last.setdefault(key, each)

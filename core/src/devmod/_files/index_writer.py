@@ -8,13 +8,13 @@ from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
 
-from devmod._formats.index import ALIGN, TUNING, aligned
+from devmod._formats.index import ALIGN, aligned
 from devmod._formats.wire import array_header, map_header, packer
 from devmod._util.digest import sha256_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from devmod._files.order import Order
     from devmod._values.code import Binary
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     #: Returns a value as msgpack has it; the second argument is its name in messages.
     Pack = Callable[[object, str], bytes]
 
-#: The size of a page, unless the records of one name take more; and the number of records that are
-#: in one page whatever their size.
+#: The size of a page, unless the records of one name take more.
 PAGE_SIZE = 32 << 10
-MAX_SINGLE = 64
 #: The bytes that a page has for each candidate of another page by a name: three integers.
 _CLAIM_SIZE = 8
 _SUBJECT = "the index of a bundle"
@@ -57,6 +55,8 @@ class PlannedPage:
         self.names = names
         self.further = further
         self.name = name
+        #: The numbers of the attachments of its names.
+        self.attached: list[int] = []
         #: The keys `names`, `variants` and `calls` as the file has them.
         self.keys: dict[str, bytes] = {}
 
@@ -70,15 +70,18 @@ class IndexWriter:
     order
         The modules.
     records
-        The records. Those of modules are followed by those of sources, and these by those of parts.
+        The records. Those of modules are followed by those of sources, these by those of parts, and
+        these by attachments. The caller may replace one before `pack`.
     first_part
         The number of the first part.
+    attached
+        The numbers of the attachments of each function that has some, from the first attachment on.
     claims
         The kind, the format and the variant of each module by its number.
     calls
         What the candidates of functions have in common.
-    tuning
-        The section of tuning records.
+    head
+        The further keys of the head.
     """
 
     def __init__(
@@ -86,27 +89,36 @@ class IndexWriter:
         order: Order,
         records: Sequence[Record],
         first_part: int,
+        attached: Mapping[str, Sequence[int]],
         claims: Sequence[tuple[str, str, str]],
         calls: Mapping[str, object],
-        tuning: bytes = b"",
+        head: Mapping[str, object],
     ) -> None:
-        self._tuning = tuning
+        self._head = head
         self._records = records
         self._first_source = len(order.modules)
         self._first_part = first_part
+        self._attached = attached
+        self._count = len(records) - sum(map(len, attached.values()))
         self._candidates = [order.numbers[place] for place in order.ranks]
         self._roots = [order.numbers[place] for place in order.tops]
         self._claims = claims
         self._ranks = [order.ranks[place] for place in order.named]
         self._pack = packer()
-        if len(records) <= MAX_SINGLE:
-            self._pages = [PlannedPage(0, sorted(calls), (), b"")]
+        if sum([len(each[0]) for each in records]) <= PAGE_SIZE:
+            self._pages = [PlannedPage(0, sorted({*calls, *attached}), (), b"")]
         else:
             self._pages = self._split(order)
         self._finish_pages(calls)
 
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of the records and the attachments in the order of their bytes."""
+        for page in self._pages:
+            yield from range(page.first, page.stop)
+            yield from page.attached
+
     def pack(self) -> tuple[bytes, list[bytes], int]:
-        """Return the head, the pages, and the size of the bytes behind them without the section."""
+        """Return the head, the pages, and the size of the bytes behind them without sections."""
         rows = []
         pages = []
         before = b""
@@ -128,10 +140,10 @@ class IndexWriter:
         head: dict[str, object] = {"candidates": len(self._candidates)}
         if self._roots != self._candidates:
             head["roots"] = self._roots
+        if "align" in self._head:
+            head["align"] = self._head["align"]
         head["pages"] = rows
-        if self._tuning:
-            head["sections"] = [[TUNING, len(self._tuning), sha256_of(self._tuning)]]
-        return self._pack(head, _SUBJECT), pages, total
+        return self._pack({**head, **self._head}, _SUBJECT), pages, total
 
     # -- the pages
 
@@ -140,7 +152,7 @@ class IndexWriter:
         keys = [order.keys[place] for place in order.named]
         counts = Counter(keys)
         by_name = _further_candidates(order)
-        names = sorted({*counts, *by_name})
+        names = sorted({*counts, *by_name, *self._attached})
         further = [by_name.get(name) for name in names]
         sizes = [len(each[0]) for each in self._records]
 
@@ -154,6 +166,7 @@ class IndexWriter:
             size = ends_of_records[stop] - ends_of_records[start]
             if others is not None:
                 size += len(name) + 4 + _CLAIM_SIZE * len(others)
+            size += sum([sizes[number] for number in self._attached.get(name, ())])
             starts.append(stop)
             ends.append(ends[-1] + size)
 
@@ -168,7 +181,7 @@ class IndexWriter:
             position = stop
 
         # The records without a name follow those of the last name.
-        for number in range(len(keys), len(sizes)):
+        for number in range(len(keys), self._count):
             if not pages or size + sizes[number] > PAGE_SIZE:
                 pages.append(PlannedPage(number, (), (), None))
                 size = 0
@@ -177,11 +190,13 @@ class IndexWriter:
 
     def _finish_pages(self, calls: Mapping[str, object]) -> None:
         """Complete the pages: where they end, and what they say of their names."""
-        stop = len(self._records)
+        stop = self._count
         for page in reversed(self._pages):
             page.stop = stop
             stop = page.first
         for page in self._pages:
+            for name in page.names:
+                page.attached += self._attached.get(name, ())
             self._add_others(page)
             if calls:
                 own = {name: calls[name] for name in page.names if name in calls}
@@ -212,9 +227,10 @@ class IndexWriter:
         modules = max(page.first, min(page.stop, self._first_source))
         sources = max(page.first, min(page.stop, self._first_part))
         keys = {
-            "modules": self._array(page.first, modules),
-            "sources": self._array(modules, sources),
-            "parts": self._array(sources, page.stop),
+            "modules": self._array(range(page.first, modules)),
+            "sources": self._array(range(modules, sources)),
+            "parts": self._array(range(sources, page.stop)),
+            "attached": self._array(page.attached),
         }
         items: list[bytes] = []
         for key, value in (keys | page.keys).items():
@@ -222,17 +238,18 @@ class IndexWriter:
                 items += (self._pack(key, _SUBJECT), value)
         return map_header(len(items) // 2) + b"".join(items)
 
-    def _array(self, first: int, stop: int) -> bytes:
+    def _array(self, numbers: Sequence[int]) -> bytes:
         """Return the array of some records; b"" if there are none."""
-        if first == stop:
+        if not numbers:
             return b""
-        packed = [each[0] for each in self._records[first:stop]]
-        return array_header(stop - first) + b"".join(packed)
+        packed = [self._records[number][0] for number in numbers]
+        return array_header(len(packed)) + b"".join(packed)
 
     def _size_of(self, page: PlannedPage) -> int:
         """Return the size of the bytes of a page's records."""
         end = 0
-        for _, size, _, shift in self._records[page.first : page.stop]:
+        for number in (*range(page.first, page.stop), *page.attached):
+            _, size, _, shift = self._records[number]
             if size:
                 end += -end % ALIGN + shift + size
         return end

@@ -11,10 +11,11 @@ import os
 import sys
 from itertools import chain
 
+from devmod._files.carried import attachments, files_of, functions_of, kept_head, kept_keys
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
 from devmod._formats import index as _index
-from devmod._formats.index import MODULE, NO_DIGEST, PART, SOURCES, Unpacking
+from devmod._formats.index import ATTACHMENT, MODULE, NO_DIGEST, PART, SOURCES, Unpacking
 from devmod._formats.pages import Index, data_parts
 from devmod._formats.wire import pack, packer, share_shaders, split_payloads
 from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
@@ -63,9 +64,12 @@ _MOST_KEPT = 16 << 20
 _SUBJECT = "the index of a bundle"
 _NONE: Record = (b"", 0, (), 0)
 #: The names of parts in messages, by their roles.
-_NOUNS = {SOURCES: "a source", PART: "a constant"}
+_NOUNS = {SOURCES: "a source", PART: "a constant", ATTACHMENT: "an attachment"}
 #: A payload that is not text begins at a multiple of this size: its format may have words.
 _PAYLOAD_ALIGN = 16
+#: Of what number the offset of a part is a multiple, by its least size. Devices take memory in
+#: place that begins with a page, of 16 KiB on some processors. It costs few parts of a large file.
+_PART_ALIGNS = ((1 << 20, 16 << 10), (64 << 10, 4 << 10))
 #: The form of nodes without bytes.
 _BARE = object()
 
@@ -112,6 +116,9 @@ class Plan:
         self._unknown: dict[int, tuple[Fields, Owner]] = {}
         #: The numbers of the parts, by their identities.
         self._parts: dict[int, int] = {}
+        #: The fields of the records of large parts, whose offset depends on what is before them,
+        #: and of what number each is a multiple.
+        self._large: dict[int, tuple[Fields, int]] = {}
         #: Whether all texts are strings, and no origin has keys that devmod does not know.
         self._is_plain = True
         self._pack = packer()
@@ -141,7 +148,7 @@ class Plan:
         if holds_candidates(module):
             roots = module.imports
         found = ordered(roots)
-        loaders = [each for each, _ in found if each.kind == _index.CONSTANTS]
+        loaders = [each for each, _ in found if _has_parts(each)]
         forms: dict[int, ConstantForm] = {}
         same: dict[int, Module] = {}
         if loaders:
@@ -157,30 +164,30 @@ class Plan:
             self._add_modules(order, forms)
 
         calls = _calls_of(module, roots, order.counts)
-        self._tuning = b""
-        records = module.tuning_records
-        if records:
-            from devmod._formats.tuning import MAX_SIZE, pack_records
-
-            self._tuning = pack_records(records)
-            if len(self._tuning) > MAX_SIZE:
-                raise FormatError(
-                    f"the tuning records take {len(self._tuning)} bytes; the limit is {MAX_SIZE}"
-                )
+        files = files_of((module, *order.modules))
+        attached = self._attach(module, files, functions_of(order.names))
         self._writer = IndexWriter(
-            order, self._records, self._first_part, self._claims, calls, self._tuning
+            order,
+            self._records,
+            self._first_part,
+            attached,
+            self._claims,
+            calls,
+            self._further_head(files),
         )
+        self._place_large()
         head, pages, size = self._index = self._writer.pack()
         sizes = [len(head), *map(len, pages)]
         if max(sizes) > _index.MAX_INDEX:
             raise FormatError(
                 f"a part of the bundle's index would be {max(sizes)} bytes, and the most a file holds are {_index.MAX_INDEX}"
             )
-        self._start = _index.aligned(_index.HEADER + sum(sizes))
+        self._start = _multiple(_index.HEADER + sum(sizes), self._align)
         #: The size of the whole file.
         self.size = self._start + size
-        if self._tuning:
-            self.size = _index.aligned(self.size) + len(self._tuning)
+        for data in self._sections:
+            if data:
+                self.size = _index.aligned(self.size) + len(data)
         self._check_index(order)
 
     def _add_modules(self, order: Order, forms: dict[int, ConstantForm]) -> None:
@@ -198,6 +205,58 @@ class Plan:
         self._first_part = len(self._records)
         for place, form in last:
             self._add_module(order, place, form)
+
+    def _attach(
+        self, module: Module, files: Sequence[Index], names: set[str]
+    ) -> dict[str, list[int]]:
+        """Make the records of attachments, and return their numbers by function."""
+        results: dict[str, list[int]] = {}
+        for function, by_tag in attachments(module, files, names).items():
+            for tag, part in by_tag.items():
+                fields: Fields = {"function": function, "tag": tag}
+                owner: Owner = ATTACHMENT
+                if isinstance(part, bytes):
+                    location = self._locate(len(part), (part,), owner)
+                else:
+                    owner = part
+                    location = self._locate_part(part)
+                number = self._append(location, owner, fields)
+                results.setdefault(function, []).append(number)
+        return results
+
+    def _further_head(self, files: Sequence[Index]) -> Fields:
+        """Return the further keys of the head, and keep the bytes of sections."""
+        #: Of what number the offset of the first record's bytes is a multiple.
+        self._align = max([align for _, align in self._large.values()], default=_index.ALIGN)
+        head: Fields = {}
+        if self._align > _index.ALIGN:
+            head["align"] = self._align
+        keys, sections = kept_head(files)
+        self._sections = [*sections.values()]
+        if sections:
+            head["sections"] = [
+                [name, len(data), sha256_of(data)] for name, data in sections.items()
+            ]
+        if keys or sections:
+            self._is_plain = False
+        return head | keys
+
+    def _place_large(self) -> None:
+        """Decide where the large parts begin."""
+        end = 0
+        for number in self._writer.numbers() if self._large else ():
+            packed, size, parts, shift = self._records[number]
+            start = _index.aligned(end)
+            if number in self._large:
+                fields, align = self._large[number]
+                shift = _multiple(start, align) - start
+                fields["shift"] = shift
+                if not shift:
+                    del fields["shift"]
+                packed = self._pack(fields, _SUBJECT)
+                self._records[number] = (packed, size, parts, shift)
+            if size:
+                end = start + shift + size
 
     def _check_index(self, order: Order) -> None:
         """Check that the file can be read.
@@ -262,13 +321,16 @@ class Plan:
 
     def _write_parts(self, file: BinaryIO) -> None:
         end = 0
-        for _, size, parts, shift in self._records:
+        for number in self._writer.numbers():
+            _, size, parts, shift = self._records[number]
             if size:
                 file.write(bytes(-end % _index.ALIGN + shift))
                 file.writelines(self._pieces(parts))
                 end = shift + size
-        if self._tuning:
-            file.writelines((bytes(-end % _index.ALIGN), self._tuning))
+        for data in self._sections:
+            if data:
+                file.writelines((bytes(-end % _index.ALIGN), data))
+                end = len(data)
 
     def _pieces(self, parts: Parts) -> Iterator[Binary]:
         """Yield the bytes; those of a mapped file in pieces, and release its pages now and then:
@@ -345,6 +407,8 @@ class Plan:
         are_compressed = False
         if self._with_sources or form is not PayloadModule:
             sources, are_compressed = self._sources_of(module)
+        if isinstance(module, StoredModule) and module.entry.features:
+            fields["features"] = module.entry.features
         origin = self._origin_of(module, are_compressed or location[2] is not None)
         if origin:
             fields["origin"] = origin
@@ -353,7 +417,16 @@ class Plan:
             fields["sources"] = sources
         if constants is not None and constants.parts:
             fields["parts"] = [self._part_of(*each) for each in constants.parts]
+        if isinstance(module, StoredModule):
+            self._keep_keys(fields, module)
         self._records[number] = self._record(number, fields, location[3], module)
+
+    def _keep_keys(self, fields: Fields, owner: StoredModule | StoredPart) -> None:
+        """Add the unknown keys of a stored record."""
+        extra = owner.entry.extra
+        if extra:
+            fields |= kept_keys(extra, owner.subject, "the key")
+            self._is_plain = False
 
     def _locate_stored(self, module: Module, fmt: str) -> Located:
         """Return the variant, the repeats and the shift of a stored module, and its location."""
@@ -447,6 +520,8 @@ class Plan:
         """
         entry = part.entry
         unpacked = entry.unpacked
+        if entry.features:  # nobody here knows what the bytes are
+            return self._hashed(entry.size, part.unverified, part, unpacked)
         if unpacked is None:
             return self._locate(entry.size, part.unverified, part, entry.repeats)
         if self._level and self._fits(part, entry.size, unpacked[0], entry.repeats):
@@ -526,7 +601,7 @@ class Plan:
         most = size * MAX_REPEATS
         role = _role_of(owner)
         values = 0
-        if role != PART:
+        if role in (MODULE, SOURCES):
             values = too_many_values(data, size)
         if total <= most and not values:
             if self._unpacking.add(size, unpacked):
@@ -585,13 +660,34 @@ class Plan:
             self._parts[key] = self._append(location, owner)
         return self._parts[key]
 
-    def _append(self, location: Location, owner: Owner) -> int:
-        """Add the record of bytes that are no module, and return its number."""
+    def _append(self, location: Location, owner: Owner, fields: Fields | None = None) -> int:
+        """Add the record of bytes that are no module, with more fields, and return its number."""
         number = len(self._records)
-        fields: Fields = {}
-        _add_location(fields, location)
+        fields = fields or {}
+        stored = None
+        if not isinstance(owner, (Module, str)):
+            stored = owner
+            if stored.entry.features:
+                fields["features"] = stored.entry.features
+        shift = 0
+        align = _index.ALIGN
+        if _role_of(owner) == PART and location[2] is None:
+            align = _align_of(location[0])
+        if align > _index.ALIGN:
+            shift = _index.MAX_SHIFT  # until the place is known
+            self._large[number] = fields, align
+        _add_location(fields, location, shift)
+        if stored is not None:
+            self._keep_keys(fields, stored)
         self._records.append(self._record(number, fields, location[3], owner))
         return number
+
+
+def _has_parts(module: Module) -> bool:
+    """Return whether the file may have parts of a module: constants, or what a newer devmod has."""
+    if module.kind == _index.CONSTANTS:
+        return True
+    return isinstance(module, StoredModule) and bool(module.entry.parts)
 
 
 def _check(owner: Owner, digest: bytes) -> None:
@@ -666,6 +762,19 @@ def _add_location(
         fields[_index.COMPRESSED] = unpacked
     if repeats:
         fields["repeats"] = repeats
+
+
+def _align_of(size: int) -> int:
+    """Return of what number the offset of a part of a size is a multiple."""
+    for least, align in _PART_ALIGNS:
+        if size >= least:
+            return align
+    return _index.ALIGN
+
+
+def _multiple(offset: int, align: int) -> int:
+    """Return the next multiple of a number."""
+    return -(-offset // align) * align
 
 
 def _shift_of(spec: TargetSpec, fmt: str, parts: Sequence[Binary]) -> int:

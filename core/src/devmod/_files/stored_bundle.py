@@ -24,8 +24,7 @@ class StoredBundle(BundleModule):
         del self._devmod_imports
         self.tree = tree
         self.find_agreement = tree.agreement
-        # also without records: a look at the imports would read the whole index
-        self._devmod_tuning = tree.index.tuning_records
+        tree.own(self)
 
     @property
     def imports(self) -> tuple[Module, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod._formats import LIBRARY
-from devmod._formats.index import BUNDLE, TUNING
-from devmod._modules.module import LibraryModule, Module
+from devmod._formats.index import BUNDLE
+from devmod._modules.module import LibraryModule, Module, Records
 from devmod._modules.stored import StoredModule
 from devmod._util.once import Once
 
@@ -27,6 +27,7 @@ class Tree:
         self._head = head
         self._prefer = prefer
         self._made = Once()
+        self.records = Records(index)
 
     def module(self, number: int) -> Module:
         """Return a module with its imports. All threads get the same one."""
@@ -76,12 +77,13 @@ class Tree:
             module = LibraryModule()
         if imports:
             module._devmod_imports = imports
-        self._add_records(module)
+        self.own(module)
         return module
 
-    def _add_records(self, module: Module) -> None:
-        if TUNING in self.index.sections:
-            module._devmod_tuning = self.index.tuning_records
+    def own(self, module: Module) -> None:
+        """Note that a module is from the file."""
+        module._devmod_file = self.index
+        module._devmod_tuning = self.records
 
     def _checked(self, number: int) -> tuple[Entry, tuple[Module, ...]]:
         """Return the entry of a module and its imports, after a check of the tree below it."""
@@ -103,7 +105,7 @@ class Tree:
             find=index.entry,
             head=self._head,
         )
-        self._add_records(module)
+        self.own(module)
         return module
 
 

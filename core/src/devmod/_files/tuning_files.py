@@ -83,7 +83,7 @@ def add_tuning_records(path: AnyPath, records: Iterable[TuningRecord]) -> None:
     with changing(path):
         check_unsigned(path)
         module = load(path)
-        module.tuning_records = (*module.tuning_records, *records)
+        module._add_records(records)
         save(module, path)
 
 

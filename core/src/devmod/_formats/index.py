@@ -14,7 +14,7 @@ from devmod.errors import FormatError, list_names, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod._formats.repeats import Repeats
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x89devmod\n"
 #: The number in the header of version 1 of the format, the newest. Lower numbers are of files that
 #: no release wrote.
-NUMBER = 5
+NUMBER = 6
 #: The bytes of the header: magic, number, length and SHA-256 of the head. The page and remote files
 #: use the same number.
 HEADER = 48
@@ -38,16 +38,23 @@ MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
 #: The maximum size of a head and of a page in bytes.
 MAX_INDEX = 64 << 20
-#: The most bytes by which a module's bytes begin behind a multiple of `ALIGN`.
-MAX_SHIFT = ALIGN - 1
+#: The most bytes by which the bytes of a record begin behind a multiple of `ALIGN`, and the largest
+#: number of which the offset of the first bytes is a multiple.
+MAX_SHIFT = 0xFFFF
+MAX_ALIGN = 1 << 16
 #: The kind of the modules that have parts.
 CONSTANTS = "const_loader"
-#: The name of the section of tuning records (`devmod._formats.tuning`).
-TUNING = "tuning"
+#: The tag of the attachments with tuning records (`devmod._formats.tuning`).
+TUNING = "tuning+"
+#: The last characters of names that a save keeps, or that make it an error, if it does not know
+#: them. Others are dropped.
+KEEP = "+"
+REFUSE = "!"
 #: What an entry is, as messages say it.
 MODULE = "module"
 SOURCES = "sources"
 PART = "part"
+ATTACHMENT = "attachment"
 #: What the records below a key of a page are.
 ROLES = {"modules": MODULE, "sources": SOURCES, "parts": PART}
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
@@ -70,7 +77,8 @@ class Entry:
     sources, and ``parts`` those of its large constants. ``rank`` is the position of a candidate
     among the candidates. ``origin_at`` is the offset of the origin in the page, which is
     not decoded; -1 without. ``features`` is what a reader must know to use the bytes. ``shift`` is
-    the number of bytes between a multiple of 64 and the module's bytes.
+    the number of bytes between a multiple of 64 and the module's bytes. ``extra`` has the unknown
+    keys that a save does not drop. ``function`` and ``tag`` are those of an attachment.
     """
 
     role: str = MODULE
@@ -91,6 +99,9 @@ class Entry:
     shift: int = 0
     sources: Any = None
     parts: Sequence[int] = ()
+    extra: Mapping[str, Any] = {}
+    function: str = ""
+    tag: str = ""
 
     def __init__(self, kind: str, **fields: Any) -> None:
         fields["kind"] = kind
@@ -215,18 +226,19 @@ class Unpacking:
 # all rules.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
-#   8    4   u32 5, the number of version 1 of the format
+#   8    4   u32 6, the number of version 1 of the format
 #   12   4   u32 length of the head
 #   16   32  SHA-256 of the head
 #   48       the head, one msgpack map:
 #              candidates  the number of candidates
 #              roots       array of numbers of modules; several roots are the candidates of a
 #                          `bundle`. Missing: the candidates
+#              align       the bytes of the records begin at a multiple of it. Missing: 64
 #              pages       array of arrays: the number of records, the size of the page, the size of
 #                          their bytes, the SHA-256 of the page; and of pages with names: how many
 #                          bytes the first name has of the name before, and its further bytes
 #              sections    array of arrays: a name, a size and a SHA-256, of bytes behind those of
-#                          the records. `devmod._formats.tuning` reads "tuning"
+#                          the records. None is known
 #   …        the pages, each one msgpack map:
 #              modules  array of maps, the records; records are numbered through all pages:
 #                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes
@@ -243,17 +255,21 @@ class Unpacking:
 #                           and the positions in them at which the module's bytes have it again
 #                sources    number of the module's sources
 #                parts      array of numbers: the large constants of a const_loader
-#              sources  array of maps with features, size, sha256 and zstd, as above; each is used
-#                       by a module. They are records too
+#              sources  array of maps with features, size, sha256, shift and zstd, as above; each is
+#                       used by a module. They are records too
 #              parts    array of such maps: constants
+#              attached array of such maps with the keys function and tag: bytes of a function that
+#                       has its page. `devmod._formats.tuning` reads "tuning+". They have no number
 #              names    array of arrays: a name, and for each candidate of another page with this
 #                       function three numbers: its own, its rank, a position in variants
 #              variants array of arrays: a kind, a format and a variant
 #              calls    map of function to array: `devmod._modules.agreement` reads it
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new
-#              number, or an item of features.
-#   …        the bytes of the records in their order, each at the next multiple of 64 after zeros,
-#            or `shift` bytes behind it. The sections follow. The file ends with the last of them.
+#              number, or an item of features. The last character of an unknown name says whether a
+#              save drops it, keeps it (+) or is refused (!).
+#   …        the bytes of the records in their order, and behind those of a page the ones attached
+#            to its functions, each at the next multiple of 64 after zeros, or `shift` bytes behind
+#            it. The sections follow. The file ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:
@@ -349,33 +365,48 @@ def read_origin(page: bytes, entry: Entry, number: int, subject: str) -> Origin:
 def read_records(reader: Reader, first: int) -> list[Entry]:
     """Read the records below a key of a page. The number of the first is `first`."""
     key = reader.field
+    role = ROLES.get(key, ATTACHMENT)
     entries = []
     for number in range(reader.read_array()):
         reader.within = f"{key}, {first + number}"
         reader.field = ""
-        entries.append(_read_entry(reader, ROLES[key]))
+        entries.append(_read_entry(reader, role))
     reader.within = ""
     return entries
+
+
+def read_attached(reader: Reader) -> dict[tuple[str, str], Entry]:
+    """Read the attachments of a page, by their functions and tags."""
+    start = reader.at
+    entries = read_records(reader, 0)
+    attached = {(entry.function, entry.tag): entry for entry in entries}
+    if len(attached) < len(entries):
+        raise reader.error("two attachments have the same function and tag", start)
+    return attached
 
 
 def _read_entry(reader: Reader, role: str) -> Entry:
     """Read a record. Its offset is 0 if it has bytes."""
     start = reader.at
+    known, attributes = _FIELDS_OF[role]
+    fields = reader.read_fields(known)
     if role == MODULE:
-        fields = reader.read_fields(_FIELDS)
         problem = _module_problem(fields)
         if problem:
             raise reader.error(problem, start)
     else:
-        found = reader.read_fields(_SOURCE_FIELDS)
-        fields = {key: found[key] for key in _OF_OTHERS if key in found}
-        for each in _LOCATION:
+        required: Sequence[str] = _LOCATION
+        if role == ATTACHMENT:
+            required = (*_OF_ATTACHMENTS, *_LOCATION)
+        for each in required:
             if each not in fields:
                 raise reader.error(f"no {each}", start)
     digest = fields.get("sha256", NO_DIGEST)
     if len(digest) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
-    made = {_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES}
+    made = {attributes[key]: value for key, value in fields.items() if key in attributes}
+    if len(made) < len(fields):
+        made["extra"] = marked(fields, attributes)
     if "size" in fields:
         made["offset"] = 0
     if role == MODULE:
@@ -397,9 +428,18 @@ def _module_problem(fields: Mapping[str, Any]) -> str:
     if article:
         found = [key for key in _OF_BYTES if key in fields]
         return f"a module of kind {kind!r} has {article} size and sha256; found: {', '.join(found) or 'none'}"
-    if fields.get("parts") and kind != CONSTANTS:
-        return f"a module of kind {kind!r} has parts, which only constants have"
+    if fields.get("parts") and kind != CONSTANTS and not fields.get("features"):
+        return f"a module of kind {kind!r} has parts, which only constants and modules with features have"
     return ""
+
+
+def marked(fields: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Return the fields that are unknown and that a save does not drop."""
+    return {
+        key: value
+        for key, value in fields.items()
+        if key not in known and key.endswith((KEEP, REFUSE))
+    }
 
 
 def newer_features(features: Sequence[str]) -> str:
@@ -478,14 +518,27 @@ _FIELDS = fields_of(
         "parts": read_numbers,
     }
 )
-#: The attribute of `Entry` for each key.
-_ATTRIBUTES = {key: key for key, _ in _FIELDS.values()}
-_ATTRIBUTES |= {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
 _LOCATION = ("size", "sha256")
-#: The keys that a node without bytes does not have, and those of an entry that is no module.
+#: The keys that a node without bytes does not have, those of an entry that is no module, and those
+#: that an attachment has too.
 _OF_BYTES = (*_LOCATION, COMPRESSED, "repeats", "sources", "features", "shift", "parts")
-_OF_OTHERS = (*_LOCATION, COMPRESSED, "features")
+_OF_OTHERS = (*_LOCATION, COMPRESSED, "features", "shift")
+_OF_ATTACHMENTS = ("function", "tag")
+#: The attributes of `Entry` whose keys have other names.
+_RENAMED = {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
+
+
+def _with_attributes(fields: dict[bytes, Any]) -> tuple[dict[bytes, Any], dict[str, str]]:
+    """Return fields, and the attribute of `Entry` for each key."""
+    return fields, {key: _RENAMED.get(key, key) for key, _ in fields.values()}
+
+
 _SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in _OF_OTHERS}
+_FIELDS_OF = dict.fromkeys(ROLES.values(), _with_attributes(_SOURCE_FIELDS))
+_FIELDS_OF[MODULE] = _with_attributes(_FIELDS)
+_FIELDS_OF[ATTACHMENT] = _with_attributes(
+    _SOURCE_FIELDS | fields_of(dict.fromkeys(_OF_ATTACHMENTS, Reader.read_str))
+)
 
 
 def candidates_of(
@@ -563,7 +616,9 @@ def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> N
     """Check that the bytes of an entry unpack to an allowed size, and their repeats."""
     if entry.features:  # they may give both another meaning, and nothing of the bytes is used
         return
-    if entry.role == PART:
+    if entry.role == ATTACHMENT:
+        subject = f"the attachment {entry.tag!r} of {entry.function!r}"
+    elif entry.role == PART:
         subject = "a part"
     elif not entry.kind:
         subject = "sources"

@@ -15,7 +15,6 @@ from devmod._formats.index import (
     MODULE,
     PART,
     SOURCES,
-    TUNING,
     Entry,
     aligned,
     check_tree,
@@ -25,7 +24,7 @@ from devmod._formats.index import (
 from devmod._formats.msgpack import Reader
 from devmod._util.digest import sha256_of
 from devmod._util.once import Once
-from devmod.errors import FormatError
+from devmod.errors import FormatError, quote_name
 
 #: The C code of msgpack decodes pages of at most this size. It takes up to 70 bytes of memory for a
 #: byte of the file.
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from devmod._formats.parts import StoredPart
     from devmod._values.code import Fields, Names
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
@@ -88,6 +88,8 @@ class Page:
         self.names: dict[str, tuple[int, ...]] = {}
         self.variants: Sequence[Names] = ()
         self.calls: Any = None
+        #: Its attachments by their functions and tags.
+        self.attached: dict[tuple[str, str], Entry] = {}
         #: The numbers of its candidates by the names of their functions, which `Index.find` fills.
         self.owners: dict[str, list[int]] = {}
 
@@ -145,7 +147,8 @@ class Index:
             page.at += at
         #: The end of the pages, and the offset at which the bytes of the records begin.
         self.end = last.at + last.size
-        self.start = aligned(self.end)
+        align = fields.get("align", ALIGN)
+        self.start = -(-self.end // align) * align
         if 0 <= size < self.start:
             raise FormatError(
                 f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
@@ -157,6 +160,8 @@ class Index:
             if length:
                 total = aligned(total) + length
             self.sections[name] = (total - length, length, digest)
+        #: The unknown keys of the head that a save does not drop.
+        self.extra = _index.marked(fields, _HEAD_KEYS)
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -277,44 +282,108 @@ class Index:
         assert self._roots is not None
         return self._roots
 
-    def tuning_records(self, function: str = "") -> tuple[TuningRecord, ...]:
-        """Return the tuning records of the file, or those of one function. The first call reads the
-        section.
+    # -- attachments and sections
+
+    def attached(self, function: str) -> list[StoredPart]:
+        """Return the attachments of a function. It reads the page of the name alone, and none of
+        their bytes.
         """
-        if TUNING not in self.sections:
-            return ()
-        from devmod._values.records import read_records
+        page = self._load(self._page_with(function))
+        return [
+            self._stored(entry) for (name, _), entry in page.attached.items() if name == function
+        ]
 
-        value = self._once.get("tuning", self._read_tuning)
-        return read_records(value, f"the tuning records of {self.place}", function)
+    def attachments(self) -> list[StoredPart]:
+        """Return all attachments of the file. It reads all pages."""
+        self._read_pages(self.pages)
+        parts = []
+        for page in self.pages:
+            parts += [self._stored(entry) for entry in self._load(page).attached.values()]
+        return parts
 
-    # -- inside
+    def tuning_records(self, function: str = "") -> tuple[TuningRecord, ...]:
+        """Return the tuning records of the file, or those of one function. The first call reads
+        them. One that is invalid is skipped, with a warning.
+        """
+        if function:
+            return self._once.get(("tuning", function), lambda: self._read_tuning(function))
+        from devmod._formats.parts import read_together
 
-    def _read_tuning(self) -> Any:
-        # few files have tuning records, and opening one should cost little
-        from devmod._formats.tuning import MAX_SIZE, parse_json
+        attachments = [each for each in self.attachments() if each.entry.tag == _index.TUNING]
+        read_together(attachments)
+        records: list[TuningRecord] = []
+        for each in attachments:
+            records += self._records_in(each)
+        return tuple(records)
 
-        place = self.sections[TUNING]
-        if place[1] > MAX_SIZE:
-            raise FormatError(
-                f"the tuning records of {self.place} take {place[1]} bytes; the limit is {MAX_SIZE}"
-            )
+    def section(self, name: str) -> memoryview:
+        """Return the bytes of a section, after a check of their digest."""
+        place = self.sections[name]
         data = self.read([place])[0]
         if sha256_of(data) != place[2]:
             raise FormatError(
-                f"{self.place} is damaged: the SHA-256 of its tuning records is not the one in its head. Get the file again"
+                f"{self.place} is damaged: the SHA-256 of its section {quote_name(name)} is not the one in its head. Get the file again"
             )
-        return parse_json(data, f"the section tuning of {self.place}")
+        return data
+
+    def check_rest(self) -> None:
+        """Raise FormatError if an attachment or a section is damaged, or if bytes that are part of
+        nothing are not zero.
+        """
+        places: list[Place] = []
+        for entry in self.entries():
+            if entry.size:
+                places.append(entry.location)
+        for each in self.attachments():
+            each.verified()
+            places.append(each.entry.location)
+        for name, place in self.sections.items():
+            self.section(name)
+            places.append(place)
+        end = self.end
+        for start, size, _ in sorted(places):
+            self._check_gap(end, start)
+            end = start + size
+
+    # -- inside
+
+    def _check_gap(self, start: int, stop: int) -> None:
+        """Check that bytes are zero. Those up to the next multiples of 64 were checked with what is
+        before and behind.
+        """
+        start = aligned(start)
+        stop -= stop % ALIGN
+        while start < stop:
+            zeros = bytes(min(stop - start, _index.MAX_ALIGN))
+            data = self.read([(start, len(zeros), sha256_of(zeros))])[0]
+            if data != zeros:
+                raise FormatError(not_zero(self.place))
+            start += len(zeros)
+
+    def _stored(self, entry: Entry) -> StoredPart:
+        from devmod._formats.parts import StoredPart
+
+        subject = (
+            f"{self.place}: the attachment {quote_name(entry.tag)} of {quote_name(entry.function)}"
+        )
+        return StoredPart(lambda *_: entry, 0, self.read, subject, "")
+
+    def _read_tuning(self, function: str) -> tuple[TuningRecord, ...]:
+        records: list[TuningRecord] = []
+        for each in self.attached(function):
+            if each.entry.tag == _index.TUNING:
+                records += self._records_in(each)
+        return tuple(records)
+
+    def _records_in(self, attachment: StoredPart) -> Sequence[TuningRecord]:
+        # few files have tuning records, and opening one should cost little
+        from devmod._formats.tuning import read_attachment
+
+        return read_attachment(attachment)
 
     def _read_head(self, head: memoryview) -> Fields:
         reader = Reader(bytes(head), self._subject)
-        keys: dict[str, Callable[[Reader], Any]] = {
-            "candidates": read_number,
-            "roots": _index.read_numbers,
-            "pages": _read_pages,
-            "sections": _read_sections,
-        }
-        fields = reader.read_fields(fields_of(keys))
+        fields = reader.read_fields(fields_of(_HEAD_KEYS))
         reader.finish()
         for key in ("candidates", "pages"):
             if key not in fields:
@@ -408,6 +477,7 @@ class Index:
 
         keys: dict[str, Callable[[Reader], Any]] = {
             **dict.fromkeys(_index.ROLES, lambda reader: _index.read_records(reader, page.first)),
+            "attached": _index.read_attached,
             "names": _read_names,
             "variants": _read_variants,
             "calls": Reader.read_value,
@@ -421,7 +491,8 @@ class Index:
             raise FormatError(
                 f"{self._subject}: a page has {len(entries)} records, and the head says {page.count}"
             )
-        self._place_entries(page, entries)
+        page.attached = fields.get("attached", {})
+        self._place_entries(page, [*entries, *page.attached.values()])
         page.names = fields.get("names", {})
         page.variants = fields.get("variants", ())
         page.calls = fields.get("calls")
@@ -456,7 +527,7 @@ class Index:
 
     def _check_place(self, page: Page, entries: Sequence[Entry]) -> None:
         """Check that a page has one of the names of each of its candidates, and its other names."""
-        for name in page.names:
+        for name in (*page.names, *[function for function, _ in page.attached]):
             self._agree(self._has_name(page, name))
         for entry in entries:
             if entry.rank is not None and entry.functions:
@@ -586,12 +657,17 @@ def _checked(read: Read, place: str, pages_end: int, size: int) -> ReadParts:
             zeros.append(results[0])
             results = results[1:]
         if any(map(any, zeros)):
-            raise FormatError(
-                f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
-            )
+            raise FormatError(not_zero(place))
         return [data[:length] for data, (_, length, _) in zip(results, places, strict=True)]
 
     return read_parts
+
+
+def not_zero(place: str) -> str:
+    """Return the message for bytes between the parts of a file that are not zero."""
+    return (
+        f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
+    )
 
 
 def data_parts(data: memoryview, *, copied: bool = False) -> Read:
@@ -657,6 +733,14 @@ def _read_sections(reader: Reader) -> dict[str, tuple[int, bytes]]:
     return sections
 
 
+def _read_align(reader: Reader) -> int:
+    start = reader.at
+    align = reader.read_int(ALIGN, _index.MAX_ALIGN)
+    if align & (align - 1):
+        raise reader.error(f"{align} is no power of two", start)
+    return align
+
+
 def _read_pages(reader: Reader) -> list[Page]:
     """Read what the head says of the pages. Their places are from the end of the head on."""
     pages = []
@@ -710,3 +794,13 @@ def _read_first_name(reader: Reader, before: bytes, number: int, start: int) -> 
             start,
         )
     return name
+
+
+#: The keys of the head, with the reader of each.
+_HEAD_KEYS: dict[str, Callable[[Reader], Any]] = {
+    "candidates": read_number,
+    "roots": _index.read_numbers,
+    "align": _read_align,
+    "pages": _read_pages,
+    "sections": _read_sections,
+}

@@ -6,7 +6,15 @@ A part is read, checked and decompressed when it is used.
 
 from __future__ import annotations
 
-from devmod._formats.index import ALIGN, NO_DIGEST, PART, SOURCES, StoredBytes, newer_features
+from devmod._formats.index import (
+    ALIGN,
+    MAX_SHIFT,
+    NO_DIGEST,
+    PART,
+    SOURCES,
+    StoredBytes,
+    newer_features,
+)
 from devmod._util.digest import sha256_of
 
 TYPE_CHECKING = False
@@ -30,7 +38,7 @@ _SAMPLE = 4096
 
 
 class StoredPart(StoredBytes):
-    """A part in an open file: a constant.
+    """A part in an open file: a constant, or an attachment.
 
     Parameters
     ----------
@@ -59,18 +67,15 @@ class StoredPart(StoredBytes):
         self._find = find
         self._number = number
         self._read = read
-        self._name = subject
+        self.subject = subject
         self.kind = kind
         #: What `read_together` has read, for the next use.
         self._ahead: memoryview | None = None
 
     @property
     def entry(self) -> Entry:  # type: ignore[override]
-        """Its entry. FormatError if a newer devmod is needed to use it."""
-        entry = self._find(self._number, self.role)
-        if entry.features:
-            raise self._error(f"{self._needs} {newer_features(entry.features)}")
-        return entry
+        """Its entry."""
+        return self._find(self._number, self.role)
 
     @property
     def digest(self) -> bytes:
@@ -78,9 +83,18 @@ class StoredPart(StoredBytes):
         return self.entry.stored_digest
 
     def data(self) -> memoryview:
-        """Return the bytes, decompressed, after a check of their digest."""
-        if self.entry.unpacked is not None:
+        """Return the bytes, decompressed, after a check of their digest. FormatError if a newer
+        devmod is needed to use them.
+        """
+        entry = self.entry
+        if entry.features:
+            raise self._error(f"{self._needs} {newer_features(entry.features)}")
+        if entry.unpacked is not None:
             return self.unpack()
+        return self.verified()
+
+    def verified(self) -> memoryview:
+        """Return the bytes in the file, after a check of their digest."""
         data = self._packed()
         self.check(sha256_of(data))
         return data
@@ -93,7 +107,7 @@ class StoredPart(StoredBytes):
         return self._read([self.entry.location])[0]
 
     def _subject(self) -> str:
-        return self._name
+        return self.subject
 
 
 class StoredSources(StoredPart):
@@ -108,7 +122,7 @@ class StoredSources(StoredPart):
         """Return the sources by format."""
         from devmod._formats.blobs import read_sources
 
-        return read_sources(self.data(), self._name, self.kind)
+        return read_sources(self.data(), self.subject, self.kind)
 
 
 def read_together(parts: Iterable[StoredPart]) -> None:
@@ -119,7 +133,8 @@ def read_together(parts: Iterable[StoredPart]) -> None:
     start = end = 0
     by_place = {part.entry.location: part for part in parts}  # equal constants have one place
     for (at, size, _), part in sorted(by_place.items()):
-        if neighbours and not (end <= at < end + ALIGN and at + size - start <= _MOST_TOGETHER):
+        is_near = end <= at < end + ALIGN + MAX_SHIFT
+        if neighbours and not (is_near and at + size - start <= _MOST_TOGETHER):
             _read_neighbours(neighbours)
             neighbours = []
         if not neighbours:

@@ -1,4 +1,4 @@
-"""Tuning records as JSON: the section ``tuning`` of a ``.devmod`` file, files that people exchange,
+"""Tuning records: the attachments of functions in a ``.devmod`` file, JSON that people exchange,
 and the records of a user.
 """
 
@@ -6,27 +6,105 @@ from __future__ import annotations
 
 import json
 
-from devmod._values.records import join_records, read_records
+from devmod._values.records import FUNCTION, join_records, read_each, read_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from devmod._formats.parts import StoredPart
     from devmod._values.code import Binary
     from devmod._values.records import TuningRecord
 
-#: The limit on the size of the section in bytes.
+#: The limits on the records of a function in a file: their bytes, and their arrays and maps.
 MAX_SIZE = 4 << 20
+_MAX_CONTAINERS = 1 << 18
+
+
+def read_attachment(attachment: StoredPart) -> Sequence[TuningRecord]:
+    """Return the tuning records of a function. Those that are invalid are skipped, with a warning.
+
+    Raises
+    ------
+    FormatError
+        The bytes are damaged: they have another digest than the index.
+    """
+    function = attachment.entry.function
+    subject = attachment.subject
+    records: Sequence[TuningRecord] = ()
+    problems = []
+    try:
+        if attachment.entry.stored_size > MAX_SIZE:
+            raise FormatError(
+                f"{subject} takes {attachment.entry.stored_size} bytes; the limit is {MAX_SIZE}"
+            )
+        maps = _unpack(attachment.data(), subject)
+    except FormatError as error:
+        attachment.verified()  # damage is no record that is skipped
+        problems.append(str(error))
+    else:
+        records, problems = read_each(maps, subject, function)
+    for problem in problems:
+        _warn(problem)
+    return records
+
+
+def _unpack(data: memoryview, subject: str) -> object:
+    from devmod._formats.msgpack import BYTES_A_CONTAINER, Reader
+
+    reader = Reader(data, subject, size=_MAX_CONTAINERS * BYTES_A_CONTAINER)
+    value = reader.read_value()
+    reader.finish()
+    return value
+
+
+def _warn(problem: str) -> None:
+    import warnings
+
+    from devmod._util.text import escape
+
+    warnings.warn(f"{escape(problem)}. It is skipped", UserWarning, stacklevel=2)
+
+
+def pack_attachment(records: Iterable[TuningRecord]) -> bytes:
+    """Return the records of one function as a file has them. FormatError if they cannot be read."""
+    from devmod._formats.wire import pack
+
+    maps = []
+    function = ""
+    for record in join_records(records):
+        function = record.function
+        fields = record.to_dict()
+        del fields[FUNCTION]
+        maps.append({key: value for key, value in fields.items() if value})
+    subject = f"the tuning records of {function!r} cannot be written"
+    _, problems = read_each(maps, subject, function)
+    if problems:
+        raise FormatError(problems[0])
+    data = pack(maps, subject)
+    if len(data) > MAX_SIZE:
+        raise FormatError(f"{subject}: they take {len(data)} bytes; the limit is {MAX_SIZE}")
+    return data
 
 
 def parse_json(data: Binary, subject: str, encoding: str = "utf-8") -> Any:
     """Return the value of JSON, for `read_records`. FormatError names `subject`."""
     try:
-        return json.loads(str(data, encoding))
+        return json.loads(str(data, encoding), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{subject} is not JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the map of pairs, of which no key is there twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"the key {twice!r:.80} is there twice")
+    return fields
 
 
 def pack_records(records: Iterable[TuningRecord]) -> bytes:

@@ -25,17 +25,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any, Self, TypeVar
+    from typing import Any, Self, TypeAlias, TypeVar
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
+    from devmod._formats.pages import Index
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
 
-    #: Returns the tuning records of a module, or those of one function; the value of its
-    #: `_devmod_tuning`.
-    ReadRecords = Callable[..., Sequence[TuningRecord]]
+    RecordSource: TypeAlias = "Index | GivenRecords"
     AnyModule = TypeVar("AnyModule", bound="Module")
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
@@ -87,10 +86,11 @@ class Module(ProcessLocal, ABC):
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
-    #: The imports, what reads the tuning records, and the origin or what reads it. The classes of
-    #: backends set none of them.
+    #: The imports, the open file that the module is from, where its tuning records are, and the
+    #: origin or what reads it. The classes of backends set none of them.
     _devmod_imports: tuple[Module, ...] | None = None
-    _devmod_tuning: ReadRecords | None = None
+    _devmod_file: Index | None = None
+    _devmod_tuning: Records | None = None
     _devmod_origin: Any = None
 
     def _with(self, **attributes: Any) -> Self:
@@ -166,22 +166,24 @@ class Module(ProcessLocal, ABC):
         own = tuple(records)
         if not all(isinstance(each, TuningRecord) for each in own):
             raise ArgumentError(f"tuning_records: expected TuningRecords, got {own!r:.200}")
-        self._devmod_tuning = lambda *_: own
+        self._devmod_tuning = Records(GivenRecords(own))
 
-    def _records_of(self, *function: str) -> tuple[TuningRecord, ...]:
-        """Return the tuning records, or those of one function: a file may have many."""
-        readers: dict[ReadRecords, None] = {}  # the modules of a file have one
+    def _add_records(self, records: Iterable[TuningRecord]) -> None:
+        """Add tuning records to those that the module has, which are not read."""
+        self._devmod_tuning = Records(*self._records.sources, GivenRecords(records))
+
+    @property
+    def _records(self) -> Records:
+        """Where the tuning records are."""
+        sources: dict[RecordSource, None] = {}  # the modules of a file have one
         for module in walk(self, enter=lambda each: each._devmod_tuning is None):
             if module._devmod_tuning is not None:
-                readers[module._devmod_tuning] = None
-        records: list[TuningRecord] = []
-        for read in readers:
-            records += read(*function)
-        if not records:
-            return ()
-        from devmod._values.records import join_records
+                sources |= dict.fromkeys(module._devmod_tuning.sources)
+        return Records(*sources)
 
-        return join_records(records)
+    def _records_of(self, function: str = "") -> tuple[TuningRecord, ...]:
+        """Return the tuning records, or those of one function: a file may have many."""
+        return self._records(function)
 
     # -- the tree
 
@@ -379,9 +381,43 @@ class Module(ProcessLocal, ABC):
 
 
 def copy_records(module: Module, other: AnyModule) -> AnyModule:
-    """Give another module the tuning records of a module, which are not read, and return it."""
+    """Give another module the file and the tuning records of a module, which are not read, and
+    return it.
+    """
+    other._devmod_file = module._devmod_file
     other._devmod_tuning = module._devmod_tuning
     return other
+
+
+class GivenRecords:
+    """Tuning records that a program has given to a module."""
+
+    def __init__(self, records: Iterable[TuningRecord]) -> None:
+        self.given = tuple(records)
+
+    def tuning_records(self, function: str = "") -> Sequence[TuningRecord]:
+        """Return the records, or those of one function."""
+        return [each for each in self.given if function in ("", each.function)]
+
+
+class Records:
+    """Where tuning records are: in open files, and those that a program has given. Later ones count
+    more.
+    """
+
+    def __init__(self, *sources: RecordSource) -> None:
+        self.sources = sources
+
+    def __call__(self, function: str = "") -> tuple[TuningRecord, ...]:
+        """Return the records, or those of one function."""
+        records: list[TuningRecord] = []
+        for source in self.sources:
+            records += source.tuning_records(function)
+        if not records:
+            return ()
+        from devmod._values.records import join_records
+
+        return join_records(records)
 
 
 class LibraryModule(Module):

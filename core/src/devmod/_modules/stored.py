@@ -270,6 +270,14 @@ class StoredModule(Module, StoredBytes):
 
         return write_payload(spec, *contents, path)
 
+    @property
+    def subject(self) -> str:
+        """Its name in messages."""
+        return self._subject()
+
+    def unverified(self) -> tuple[memoryview, ...]:
+        return (self._raw,)
+
     def verify(self) -> None:
         """Raise FormatError if the module's bytes, or a part, have another digest than the index.
         The bytes are hashed once (R41).
@@ -377,6 +385,7 @@ class StoredModule(Module, StoredBytes):
         self._check_bytes()
         if self._head is not None:
             self._head.check()
+        self._check_format()
         module: Module
         if self.entry.parts:
             module = self._constant_module()
@@ -386,6 +395,26 @@ class StoredModule(Module, StoredBytes):
             module = load_stored(self.kind, self._stored)
         module._devmod_origin = self._devmod_origin
         return copy_records(self, module)
+
+    def _check_format(self) -> None:
+        """Raise FormatError if the index has another format than the bytes."""
+        spec = self._spec()
+        if spec is None or self._head is None:
+            return
+        fmt = spec.formats[0]
+        if spec.fields[0] == "fmt":
+            from devmod._formats.msgpack import Reader
+
+            reader = Reader(self._stored, f"the bytes of the {self.kind} module", self.kind)
+            fmt = spec.canonical_format(reader.read_str())
+        self._compare_format(fmt)
+
+    def _compare_format(self, fmt: str) -> None:
+        if self._head is not None and fmt != self.format:
+            raise FormatError(
+                f"{self.place}: the index gives the {self.kind} module the format {self.format!r}, and its bytes have {fmt!r}",
+                kind=self.kind,
+            )
 
     def _load_shared(self) -> Module:
         """Load the real module of bytes with repeats: equal shaders are one object, if its
@@ -416,7 +445,9 @@ class StoredModule(Module, StoredBytes):
     def _make_parts(self) -> list[StoredPart]:
         from devmod._formats.parts import StoredPart
 
-        subject = f"{self.place}: a constant of {self._description}"
+        subject = f"{self.place}: a part of {self._description}"
+        if self.kind == _CONSTANTS:
+            subject = f"{self.place}: a constant of {self._description}"
         find = self._find
         assert find is not None
         return [
@@ -448,7 +479,11 @@ class StoredModule(Module, StoredBytes):
             return "", self._constant_module().functions, b""
         from devmod._formats.wire import decode
 
-        return self._once.get("contents", lambda: decode(spec, self._stored, self.entry.repeats))
+        contents = self._once.get(
+            "contents", lambda: decode(spec, self._stored, self.entry.repeats)
+        )
+        self._compare_format(contents[0])
+        return contents
 
 
 def release(module: Module) -> None:
