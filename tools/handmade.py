@@ -13,7 +13,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 MAGIC = b"\x89devmod\n"
-NUMBER = 5
+NUMBER = 6
 
 
 def aligned(offset: int) -> int:
@@ -99,7 +99,10 @@ def headed(
         + (len(packed) if length < 0 else length).to_bytes(4, "little")
     )
     start += (digest or hashlib.sha256(packed).digest()) + packed + pages
-    return start.ljust(aligned(len(start)), b"\0") + blobs
+    align = 64
+    if isinstance(head, dict):
+        align = head.get("align", 64)
+    return start.ljust(-(-len(start) // align) * align, b"\0") + blobs
 
 
 def head_of(data: bytes) -> dict[str, Any]:
@@ -120,13 +123,10 @@ def pages_of(data: bytes) -> list[dict[str, Any]]:
 
 def blobs_of(data: bytes) -> bytes:
     """Return the bytes of the records of a file."""
-    return data[
-        aligned(
-            48
-            + int.from_bytes(data[12:16], "little")
-            + sum(row[1] for row in head_of(data)["pages"])
-        ) :
-    ]
+    head = head_of(data)
+    end = 48 + int.from_bytes(data[12:16], "little") + sum(row[1] for row in head["pages"])
+    align = head.get("align", 64)
+    return data[-(-end // align) * align :]
 
 
 def with_pages(data: bytes, head: Mapping[str, Any], pages: Sequence[Any]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,13 @@ class Raw(devmod.Module):
 
 def from_wire(kind: str, data: bytes, functions: tuple[str, ...] = ()) -> devmod.Module:
     """A stored module of a kind with these bytes, whatever they are."""
-    return devmod.loads(devmod.dumps(Raw(kind, data, functions=functions)))
+    try:
+        fmt = msgpack.Unpacker(io.BytesIO(data)).unpack()
+    except (ValueError, msgpack.UnpackException):
+        fmt = ""
+    if type(fmt) is not str:
+        fmt = {"webgpu": "wgsl"}.get(kind, "")
+    return devmod.loads(devmod.dumps(Raw(kind, data, fmt, functions)))
 
 
 def entry(blob: bytes, **changes: Any) -> dict[str, Any]:
@@ -96,15 +103,21 @@ def module_of(kind: str = "opencl", **changes: Any) -> devmod.Module:
     return devmod.create_with_fallback(kind, values["code"], values["fmt"], values["fmap"])
 
 
-def tuning_file(section: bytes) -> bytes:
-    """A file with a module, and with the section `tuning`."""
-    code = b"\xa2cl\x80\xc4\x01x"
-    page = msgpack.packb({"modules": [entry(code, rank=0, functions=None)]})
-    head = {
-        "candidates": 1,
-        "pages": [row(page, 1, len(code))],
-        "sections": [["tuning", len(section), hashlib.sha256(section).digest()]],
-    }
-    if section:
-        code = code.ljust(64, b"\0")
-    return headed(head, page, code + section)
+def tuning_file(records: Any, tag: str = "tuning+") -> bytes:
+    """A file with a tuned function `f`, and with these tuning records of it: an object, or bytes as
+    they are.
+    """
+    code = b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x90\xc4\x01x"
+    attached = records if isinstance(records, bytes) else msgpack.packb(records)
+    rows = [{"function": "f", "tag": tag, **location_of(attached)}]
+    page = msgpack.packb({"modules": [entry(code, rank=0)], "attached": rows})
+    blobs = code
+    if attached:
+        blobs = code.ljust(64, b"\0") + attached
+    head = {"candidates": 1, "pages": [row(page, 1, len(blobs))]}
+    return headed(head, page, blobs)
+
+
+def location_of(data: bytes) -> dict[str, Any]:
+    """What a record says of its bytes."""
+    return {"size": len(data), "sha256": hashlib.sha256(data).digest()}

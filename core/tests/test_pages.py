@@ -19,7 +19,7 @@ from stored import Raw, head_of, pages_of, with_pages
 from work import work
 
 import devmod
-from devmod._files.index_writer import MAX_SINGLE, PAGE_SIZE
+from devmod._files.index_writer import PAGE_SIZE
 from devmod._formats.index import MAX_BARE
 
 pytestmark = pytest.mark.once  # the bytes of an index, and the work to read it
@@ -226,16 +226,31 @@ def test_a_choice_among_kinds_reads_the_record_of_the_candidate_that_is_used() -
 
 @pytest.mark.row("R50")
 def test_a_small_file_has_one_page_which_is_read_at_once() -> None:
+    count = 200
     data = devmod.dumps(
-        devmod.bundle(*(module(number, f"f{number}", "all") for number in range(MAX_SINGLE)))
+        devmod.bundle(*(module(number, f"f{number}", "all") for number in range(count)))
     )
     assert len(pages_of(data)) == 1
     file = File(data)
     root = devmod.load(file)
     file.sizes.clear()
     assert owners(root, "f7") == ["7"]
-    assert owners(root, "all") == [str(number) for number in range(MAX_SINGLE)]
+    assert owners(root, "all") == [str(number) for number in range(count)]
     assert list(root)[:3] == ["f0", "all", "f1"]
+
+
+@pytest.mark.row("R50")
+def test_few_modules_with_many_names_have_pages_of_their_own() -> None:
+    """The rule counts bytes: with 60 modules in one page, a look-up would read 2 MB of names."""
+    modules = []
+    for number in range(60):
+        names = [f"kernel_{number:02}_{'x' * 60}_{each:03}" for each in range(500)]
+        modules.append(module(number, *names))
+    data = devmod.dumps(devmod.bundle(*modules))
+    file = File(data)
+    root = devmod.load(file)
+    assert owners(root, f"kernel_41_{'x' * 60}_499") == ["41"]
+    assert sum(file.sizes) < 120_000 < 20 * 120_000 < len(data)
 
 
 def test_names_and_one_signature_make_no_other_module(many: bytes) -> None:

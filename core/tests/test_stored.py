@@ -388,7 +388,7 @@ def test_an_invalid_function_is_refused_at_its_first_use_and_affects_no_other() 
     assert (module.functions["a"].name, module.functions["b"].name) == ("k", "l")
     for _ in range(2):
         assert refusal(devmod.FormatError, lambda: module.functions["bad"]) == BAD_TYPE
-    assert repr(module) == "<StoredModule opencl: a, bad, b>"
+    assert repr(module) == "<StoredModule opencl/cl: a, bad, b>"
     assert module.save_to_bytes() == THREE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 from checker import checker as checker
 from checker import policy as policy
-from each_case import check_errors, error_of
-from stored import tuning_file
+from each_case import error_of
+from stored import blobs_of, pages_of, tuning_file
 from support import sample
 
 import devmod
@@ -55,19 +56,44 @@ def test_each_module_of_a_file_has_its_records_and_no_other_bytes_change(roots: 
 
 def test_a_look_up_does_not_read_the_records_and_the_module_that_it_finds_has_them() -> None:
     many = []
-    for number in range(100):
+    for number in range(1000):
         functions = {f"f{number}": sample("opencl")[2]["add"]}
         many.append(devmod.create_with_fallback("opencl", f"// {number}".encode(), "cl", functions))
     root = devmod.bundle(*many)
-    root.tuning_records = [ONE]
-    assert reloaded(root)._owners["f7"].tuning_records == (ONE,)
-
+    records = tuple([ONE.replace(function=f"f{number}") for number in range(1000)])
+    root.tuning_records = records
     data = devmod.dumps(root)
-    damaged = devmod.loads(data[:-1] + bytes([data[-1] ^ 1]))
+    assert len(pages_of(data)) > 5
+    found: Any = devmod.loads(data)._owners["f7"]
+    assert found._records_of("f7") == (records[7],)
+    assert sorted(found.tuning_records) == sorted(records)
+
+    at = loaded_place(data, "f7") + 3
+    damaged = devmod.loads(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     assert damaged._owners["f7"].functions["f7"].name == "add_kernel"
-    problem = "the bundle in memory is damaged: the SHA-256 of its tuning records is not the one in its head. Get the file again"
-    assert str(error_of(getattr, damaged, "tuning_records")) == problem
-    assert str(error_of(devmod.dumps, damaged)) == problem
+    problem = "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came"
+    assert str(error_of(getattr, damaged, "tuning_records")).endswith(problem)
+    assert str(error_of(devmod.dumps, damaged)).endswith(problem)
+
+
+def test_a_first_call_of_one_of_many_tuned_functions_reads_its_page_and_its_records() -> None:
+    many = []
+    for number in range(10_000):
+        functions = {f"kernel_{number}": sample("opencl")[2]["add"]}
+        code = f"// {number}".encode()
+        many.append(devmod.create_with_fallback("opencl", code, "cl", functions))
+    root = devmod.bundle(*many)
+    records = []
+    for number in range(10_000):
+        one = ONE.replace(function=f"kernel_{number}")
+        records += [one.replace(device=f"device {each}") for each in range(4)]
+    root.tuning_records = records
+    file = Counted(devmod.dumps(root))
+    loaded: Any = devmod.load(file)
+    module = loaded._owners["kernel_4711"]
+    assert len(module._records_of("kernel_4711")) == 4
+    assert module.save_to_bytes()
+    assert (len(file.sizes), sum(file.sizes) < 100_000) == (4, True), file.sizes
 
 
 def test_the_records_of_imports_are_saved_unless_the_importer_has_some() -> None:
@@ -95,44 +121,119 @@ def test_records_of_a_signed_file_are_read_under_a_policy() -> None:
         devmod.loads(data)
 
 
+def loaded_place(data: bytes, function: str) -> int:
+    """The offset of the records of a function in a file."""
+    (attachment,) = devmod.loads(data)._devmod_file.attached(function)
+    return int(attachment.entry.offset)
+
+
+class Counted(io.BytesIO):
+    """A file that notes how much is read at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.sizes: list[int] = []
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.sizes.append(len(data))
+        return data
+
+
+def test_records_of_no_function_of_the_file_are_left_out() -> None:
+    other = ONE.replace(function="other")
+    assert reloaded(module("opencl", ONE, other)).tuning_records == (ONE,)
+
+
+def test_new_records_join_those_of_a_function_and_leave_the_others_as_they_are(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "k.devmod"
+    _, _, functions = sample("opencl")
+    info = functions["add"]
+    root = devmod.create_with_fallback("opencl", b"//", "cl", {"add": info, "sub": info})
+    other = ONE.replace(function="sub", turns={((100_000,), ("x",)): (7, 1e-7)})
+    root.tuning_records = [ONE, other]
+    devmod.save(root, path)
+    later = ONE.replace(measured={((100_000,), ("x",)): 5e-6})
+    add_tuning_records(path, [later])
+    joined = ONE.replace(measured=TIMES | later.measured)
+    assert devmod.load(path).tuning_records == (joined, other)
+
+
 # -- bytes of strangers
 
 GOOD = {"devmod_tuning": 1, "records": [ONE.to_dict()]}
+WHERE = "the bundle in memory: the attachment 'tuning+' of 'f'"
+SKIPPED = "It is skipped"
 
 
-def records_in(section: bytes) -> tuple[TuningRecord, ...]:
-    loaded = devmod.loads(tuning_file(section))
-    assert loaded.kind == "opencl"
-    return loaded.tuning_records
+def map_of(record: TuningRecord) -> dict[str, Any]:
+    """The map of a record in the page of its function."""
+    fields = record.to_dict()
+    del fields["function"]
+    return fields
 
 
-def test_an_invalid_section_is_refused_and_one_of_a_later_devmod_is_read() -> None:
-    assert records_in(json.dumps(GOOD | {"of tomorrow": {}}).encode()) == (ONE,)
-    where = "the tuning records of the bundle in memory"
+def test_records_of_one_function_are_read_from_its_attachment() -> None:
+    loaded = devmod.loads(tuning_file([map_of(ONE) | {"of tomorrow": {}}, map_of(TWO)]))
+    assert loaded.tuning_records == (ONE.replace(function="f"), TWO.replace(function="f"))
+
+
+def test_bytes_that_are_no_records_are_skipped_with_a_warning() -> None:
     cases = {
-        "the section tuning of the bundle in memory is not JSON: Expecting value: line 1 column 1 (char 0)": b"",
-        f"{where} take 4194305 bytes; the limit is 4194304": bytes(2**22 + 1),
-        f"{where}: the value is a map with string keys, not list": b"[]",
+        f"{WHERE}: the bytes end where an object should begin, at byte 0. {SKIPPED}": b"",
+        f"{WHERE} takes 4194305 bytes; the limit is 4194304. {SKIPPED}": bytes(2**22 + 1),
+        f"{WHERE}: expected a list for the records, got {{}}. {SKIPPED}": b"\x80",
+        f"{WHERE}: 1 more byte follows the last field, at byte 1. {SKIPPED}": b"\x90\xc0",
+        f"{WHERE}: a count of 9, and 0 bytes are left, at byte 1. {SKIPPED}": b"\x99",
     }
-    check_errors(cases, records_in)
+    for text, data in cases.items():
+        loaded = devmod.loads(tuning_file(data))
+        with pytest.warns(UserWarning, match=SKIPPED) as caught:
+            assert loaded.tuning_records == ()
+        assert [str(each.message) for each in caught] == [text]
+        check_kept(loaded, tuning_file(data))  # a save does not read them
 
 
-def test_the_limits_of_a_section() -> None:
-    """The records of a function are read alone, so that a first call reads few of many."""
+@pytest.mark.row("R56")
+def test_a_record_that_is_invalid_is_skipped_with_a_warning_and_saved() -> None:
+    """So is one of a later devmod."""
+    later = map_of(ONE)
+    later["measured"] = [{"sizes": [1], "times": [[["x"], {"median": 1e-5}]]}]
+    data = tuning_file([later, map_of(TWO), "none"])
+    loaded = devmod.loads(data)
+    with pytest.warns(UserWarning, match=SKIPPED) as caught:
+        assert loaded.tuning_records == (TWO.replace(function="f"),)
+    time = "expected an integer for each size, a value for each constant, and a time in seconds or None or False, got"
+    assert [str(each.message) for each in caught] == [
+        f"{WHERE}: the tuning record of 'f' on 'AMD EPYC': {time} (1,), ('x',) and {{'median': 1e-05}}. {SKIPPED}",
+        f"{WHERE}: a tuning record is a map with string keys, not str. {SKIPPED}",
+    ]
+    check_kept(loaded, data)
+
+
+def check_kept(loaded: devmod.Module, data: bytes) -> None:
+    """Check that a save keeps the records of a file as they are."""
+    saved = devmod.dumps(loaded)
+    assert pages_of(saved)[0]["attached"] == pages_of(data)[0]["attached"]
+    assert blobs_of(saved) == blobs_of(data)
+
+
+def test_the_limits_of_the_records_of_a_function() -> None:
     most = ONE.replace(measured={((n,), ("x",)): 1.0 for n in range(2**16)})
     assert reloaded(module("opencl", most)).tuning_records == (most,)
-    more = [most, TWO.replace(function="other")]
-    assert reloaded(module("opencl", *more))._records_of("other") == (more[1],)
-    where = "the tuning records of the bundle in memory"
-    many = {"devmod_tuning": 1, "records": [most.to_dict(), TWO.to_dict(), {"function": "other"}]}
-    loaded = devmod.loads(tuning_file(json.dumps(many).encode()))
-    assert str(error_of(loaded._records_of, "add")) == (
-        f"{where}: 'add' has more than 65536 times, the limit for a function"
-    )
-    assert str(error_of(loaded._records_of, "other")) == f"{where}: a tuning record has no 'kind'"
+    more = map_of(most)
+    more["measured"][0]["sizes"] = [0]
+    loaded = devmod.loads(tuning_file([more, map_of(TWO)]))
+    with pytest.warns(UserWarning, match="'f' has 65538 times; the limit for a function is 65536"):
+        assert loaded.tuning_records == ()
     large = ONE.replace(measured={((n,), ("x" * 1000,)): 1.0 for n in range(5000)})
     error = error_of(devmod.dumps, module("opencl", large))
-    assert str(error).startswith("the tuning records take ")
+    assert str(error).startswith("the tuning records of 'add' cannot be written: they take 5"), str(
+        error
+    )
+    assert str(error).endswith(" bytes; the limit is 4194304")
 
 
 # -- files of JSON

@@ -42,6 +42,7 @@ def test_a_record_has_the_map_that_files_have() -> None:
 
 WHERE = "r.json: the tuning record of 'scale' on 'AMD EPYC': "
 NAMES = "expected at most 16 different identifiers"
+TURNS = "expected a number of turns and a spread in seconds, got"
 NUMBERS = "expected an integer for each size, a value for each constant, and a time in seconds or None or False, got"
 
 
@@ -56,8 +57,13 @@ def test_an_invalid_map_is_refused() -> None:
     maps = {
         "r.json: the value has no 'devmod_tuning'": {},
         "r.json: the version is 2, and this devmod reads version 1": good | {"devmod_tuning": 2},
+        "r.json: the version is True, and this devmod reads version 1": good
+        | {"devmod_tuning": True},
+        "r.json: the version is 1.0, and this devmod reads version 1": good
+        | {"devmod_tuning": 1.0},
         "r.json: a tuning record has no 'function'": good | {"records": [{}]},
-        "r.json: 4097 records; the limit is 4096": good | {"records": [{}] * 4097},
+        "r.json: 'scale' has 4097 records; the limit for a function is 4096": good
+        | {"records": [RECORD.to_dict()] * 4097},
     }
     fields = {
         f"r.json: a text of a tuning record is a str of at most 1024 characters, got {'d' * 1025!r:.80}": {
@@ -70,12 +76,40 @@ def test_an_invalid_map_is_refused() -> None:
         ),
         f"{WHERE}two times of ((1,), (64, 2))": measured([[64, 2], 1], [[64, 2], 1]),
         f"{WHERE}{NUMBERS} (1,), (64, 2) and {10**400!r:.80}": measured([[64, 2], 10**400]),
+        f"{WHERE}{TURNS} [-1]": measured([[64, 2], 1, -1]),
+        f"{WHERE}{TURNS} [True]": measured([[64, 2], 1, True]),
+        f"{WHERE}{TURNS} [4294967296, 0]": measured([[64, 2], 1, 2**32, 0]),
+        f"{WHERE}{TURNS} [5, -0.5]": measured([[64, 2], 1, 5, -0.5]),
+        f"{WHERE}{TURNS} [5, nan]": measured([[64, 2], 1, 5, math.nan]),
+        f"{WHERE}{TURNS} [5, None]": measured([[64, 2], 1, 5, None]),
     }
     for text, changes in fields.items():
         maps[text] = good | {"records": [RECORD.to_dict() | changes]}
     check_errors(maps, lambda data: read_records(data, "r.json"))
     error = error_of(pack_records, [RECORD.replace(device=str(number)) for number in range(4097)])
-    assert str(error) == "the tuning records cannot be written: 4097 records; the limit is 4096"
+    assert str(error) == (
+        "the tuning records cannot be written: 'scale' has 4097 records; the limit for a function is 4096"
+    )
+
+
+def test_turns_and_their_spread_survive_and_go_with_their_times() -> None:
+    one, two = ((100_000,), (64, 2)), ((-1,), ("x", True))
+    record = RECORD.replace(turns={one: (7, 2.5e-7), two: (4, 0.0)})
+    data = record.to_dict()
+    assert data["measured"][0]["times"][0] == [[64, 2], 1.2e-5, 7, 2.5e-7]
+    assert TuningRecord.from_dict(data) == record
+    data["measured"][0]["times"][0].append("of tomorrow")
+    assert TuningRecord.from_dict(data) == record
+
+    assert record.arranged(("TILE", "BLOCK"), ("n",)) == RECORD.arranged(
+        ("TILE", "BLOCK"), ("n",)
+    ).replace(turns={((100_000,), (2, 64)): (7, 2.5e-7), ((-1,), (True, "x")): (4, 0.0)})
+
+    again = RECORD.replace(measured={one: 3e-6}, turns={})
+    (joined,) = join_records([record, again])
+    assert (joined.measured[one], joined.turns) == (3e-6, {two: (4, 0.0)})
+    (joined,) = join_records([again, record])
+    assert (joined.measured[one], joined.turns) == (1.2e-5, record.turns)
 
 
 def test_another_order_of_constants_and_sizes() -> None:

@@ -150,8 +150,8 @@ def containers() -> list[bytes]:
 
 
 def lookups() -> list[bytes]:
-    """Bundles of several pages. devmod writes pages for more than 64 records, and reads them in any
-    file.
+    """Bundles of several pages. devmod writes them for more than 32 KiB of records, and reads them
+    in any file.
     """
     import devmod
 
@@ -165,8 +165,7 @@ def lookups() -> list[bytes]:
         devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each)
         for each in info
     ]
-    before = writer.MAX_SINGLE, writer.PAGE_SIZE
-    writer.MAX_SINGLE = 1
+    before = writer.PAGE_SIZE
     writer.PAGE_SIZE = 150
     try:
         files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
@@ -179,7 +178,7 @@ def lookups() -> list[bytes]:
             ),
         ]
     finally:
-        writer.MAX_SINGLE, writer.PAGE_SIZE = before
+        writer.PAGE_SIZE = before
 
 
 def includes() -> list[bytes]:

@@ -7,12 +7,11 @@ A part is read, checked and decompressed when it is used.
 from __future__ import annotations
 
 from devmod._formats.index import (
-    ALIGN,
-    MAX_SHIFT,
     NO_DIGEST,
     PART,
     SOURCES,
     StoredBytes,
+    aligned,
     newer_features,
 )
 from devmod._util.digest import sha256_of
@@ -133,8 +132,8 @@ def read_together(parts: Iterable[StoredPart]) -> None:
     start = end = 0
     by_place = {part.entry.location: part for part in parts}  # equal constants have one place
     for (at, size, _), part in sorted(by_place.items()):
-        is_near = end <= at < end + ALIGN + MAX_SHIFT
-        if neighbours and not (is_near and at + size - start <= _MOST_TOGETHER):
+        is_next = at == aligned(end) + part.entry.shift
+        if neighbours and not (is_next and at + size - start <= _MOST_TOGETHER):
             _read_neighbours(neighbours)
             neighbours = []
         if not neighbours:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The limits on the records of a function in a file: their bytes, and their arrays and maps.
 MAX_SIZE = 4 << 20
-_MAX_CONTAINERS = 1 << 18
+_MAX_CONTAINERS = 1 << 19
 
 
 def read_attachment(attachment: StoredPart) -> Sequence[TuningRecord]:
@@ -47,14 +47,15 @@ def read_attachment(attachment: StoredPart) -> Sequence[TuningRecord]:
     else:
         records, problems = read_each(maps, subject, function)
     for problem in problems:
-        _warn(problem)
+        _warn(f"{problem}. It is skipped")
     return records
 
 
 def _unpack(data: memoryview, subject: str) -> object:
-    from devmod._formats.msgpack import BYTES_A_CONTAINER, Reader
+    from devmod._formats.msgpack import BYTES_A_CONTAINER, FREE_CONTAINERS, Reader
 
-    reader = Reader(data, subject, size=_MAX_CONTAINERS * BYTES_A_CONTAINER)
+    size = (_MAX_CONTAINERS - FREE_CONTAINERS) * BYTES_A_CONTAINER
+    reader = Reader(data, subject, size=size)
     value = reader.read_value()
     reader.finish()
     return value
@@ -65,7 +66,7 @@ def _warn(problem: str) -> None:
 
     from devmod._util.text import escape
 
-    warnings.warn(f"{escape(problem)}. It is skipped", UserWarning, stacklevel=2)
+    warnings.warn(escape(problem), UserWarning, stacklevel=2)
 
 
 def pack_attachment(records: Iterable[TuningRecord]) -> bytes:
