@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._arrays.host_array import HostArray as HostArray
     from devmod._files.bundle_file import loads_own as loads_own
+    from devmod._files.carried import verify_rest as verify_rest
     from devmod._files.tuning_files import add_tuning_records as add_tuning_records
     from devmod._files.tuning_files import check_unsigned as check_unsigned
     from devmod._files.tuning_files import read_tuning_file as read_tuning_file
@@ -125,6 +126,7 @@ _NAMES = {
     "_arrays.host_array": "HostArray",
     "_formats.blobs": "COMPRESS_LEVELS",
     "_files.bundle_file": "loads_own",
+    "_files.carried": "verify_rest",
     "_files.tuning_files": "add_tuning_records check_unsigned read_tuning_file write_tuning_file",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",

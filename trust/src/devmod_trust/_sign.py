@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import devmod
-from devmod.backend import MAX_SIGNATURE, loads_own, open_regular, read_signature, replacing, walk
+from devmod.backend import (
+    MAX_SIGNATURE,
+    loads_own,
+    open_regular,
+    read_signature,
+    replacing,
+    verify_rest,
+    walk,
+)
 from devmod.errors import ArgumentError, FormatError
 from devmod_trust import _envelope
 from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signature
@@ -21,8 +29,8 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     """Return the modules of a file, its content, and the content of the file with signatures beside
     it (None: there is none).
 
-    Payloads and sources are compared with their digests, and the bytes between two parts with
-    zero. No policy is asked.
+    All parts are compared with their digests, and the bytes between two parts with zero. No policy
+    is asked.
 
     Raises
     ------
@@ -40,6 +48,7 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
         sources = getattr(each, "sources", None)
         if sources is not None:
             sources.data()
+    verify_rest(module)
     return module, data, read_signature(lambda: open_regular(f"{path}.sig"))
 
 

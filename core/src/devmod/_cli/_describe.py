@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, size, standard_input
 from devmod._files.bundle_file import tree_of
-from devmod._formats.index import MAGIC, MAX_DEPTH
+from devmod._files.carried import files_of, verify_rest
+from devmod._formats.index import KEEP, MAGIC, MAX_DEPTH, REFUSE, TUNING
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
@@ -79,6 +81,7 @@ def describe(
     checked: Description = {"verified": None}
     if verify:
         checked["verified"] = sum(_verified(each, name) for each in walk(module))
+        verify_rest(module)
         checked["programs"] = _checked_programs(module)
 
     first_line = f"{name}: {form}"
@@ -91,10 +94,39 @@ def describe(
     claimed_keys = _claimed_keys(name)
     if claimed_keys is not None:
         result["claimed_keys"] = claimed_keys
-    records = module.tuning_records
+    unknown = _unknown_of(module)
+    if unknown:
+        result["unknown"] = unknown
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        records = module.tuning_records
     if records:
         result["tuning"] = [each.to_dict() for each in records]
+    if caught:
+        result["tuning_problems"] = [str(each.message) for each in caught]
     return result | checked | {"module": _tree(module, name, source, common)} | missing
+
+
+def _unknown_of(root: Module) -> list[Description]:
+    """Return what the files of a tree have that this devmod does not know, and what a save does with
+    it.
+    """
+    found = []
+    for file in files_of(walk(root)):
+        for key in file.extra:
+            found.append({"what": "key", "name": key, "save": _fate_of(key)})
+        for name, (_, count, _) in file.sections.items():
+            found.append({"what": "section", "name": name, "bytes": count, "save": _fate_of(name)})
+        for part in file.attachments():
+            entry = part.entry
+            if entry.tag != TUNING:
+                row = {"what": "attachment", "function": entry.function, "name": entry.tag}
+                found.append(row | {"bytes": entry.size, "save": _fate_of(entry.tag)})
+    return found
+
+
+def _fate_of(name: str) -> str:
+    return {KEEP: "keeps it", REFUSE: "is refused"}.get(name[-1:], "drops it")
 
 
 def _comparisons(root: Module) -> dict[int, Any]:

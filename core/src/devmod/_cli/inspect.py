@@ -27,7 +27,7 @@ from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import duration_text
-from devmod.errors import function_not_found
+from devmod.errors import function_not_found, pip_install
 from devmod.targets import PROGRAM
 
 if TYPE_CHECKING:
@@ -162,8 +162,14 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
             return
         echo_all(chain(lines, _lines_of(description["module"], "", [])))
     echo()
+    if "unknown" in description:
+        echo_all(_lines_of_unknown(description["unknown"]))
+        echo()
     if "tuning" in description:
         echo_all(_lines_of_records(description["tuning"]))
+        echo()
+    if "tuning_problems" in description:
+        echo_all(description["tuning_problems"])
         echo()
     if "claimed_keys" in description:
         keys = (
@@ -383,6 +389,20 @@ def _lines_of_sources(
             yield f"{indent}  of the {_head(modules[text])} module above"
         else:
             yield f"{indent}  {size(len(text))} of binary"
+
+
+def _lines_of_unknown(rows: list[Description]) -> Iterator[str]:
+    """Yield the lines of what this devmod does not know."""
+    yield f"Not known to this devmod; a newer one may: {pip_install('--upgrade devmod-core')}"
+    for row in rows[:_MAX_NAMES]:
+        line = f"  the {row['what']} {row['name']!r}"
+        if "function" in row:
+            line += f" of {row['function']!r}"
+        if "bytes" in row:
+            line += f", {size(row['bytes'])}"
+        yield f"{line}: a save {row['save']}"
+    if len(rows) > _MAX_NAMES:
+        yield f"  and {len(rows) - _MAX_NAMES} more, which --json has"
 
 
 def _lines_of_records(records: list[Description]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from itertools import chain
 
 from devmod._formats.index import KEEP, REFUSE, TUNING
 from devmod._formats.pages import Index
-from devmod._modules.module import Records
+from devmod._modules.module import Records, walk
 from devmod.errors import FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
-    from devmod._formats.parts import StoredPart
+    from devmod._formats.parts import StoredAttachment
     from devmod._modules.module import Module, RecordSource
     from devmod._values.records import TuningRecord
 
     #: The bytes of an attachment: those of an open file, or new ones.
-    Attachment = StoredPart | bytes
+    Attachment = StoredAttachment | bytes
 
 
 def files_of(modules: Iterable[Module]) -> list[Index]:
@@ -33,22 +33,57 @@ def files_of(modules: Iterable[Module]) -> list[Index]:
     return [each for each in files if each is not None]
 
 
-def kept_keys(fields: Mapping[str, Any], place: str, subject: str) -> dict[str, Any]:
-    """Return the unknown keys of a map that the new file has too.
+class Unknown:
+    """Decides for unknown names whether the new file has what they name.
 
-    Parameters
+    Attributes
     ----------
-    fields
-        The unknown keys with a mark.
-    place, subject
-        The file, and what of it has the keys, for messages.
+    dropped
+        What it does not have, for a warning.
     """
-    for key in fields:
-        _refuse(key, place, subject)
-    return dict(fields)
+
+    def __init__(self) -> None:
+        self.dropped: list[str] = []
+
+    def keeps(self, name: str, place: str, subject: str) -> bool:
+        """Return whether the new file has what a name of a file names.
+
+        Raises
+        ------
+        FormatError
+            It must not be left out.
+        """
+        text = f"{place} has {subject} {quote_name(name)}, which a newer devmod wrote"
+        if name.endswith(REFUSE):
+            raise FormatError(
+                f"{text} and this one cannot save: {pip_install('--upgrade devmod-core')}"
+            )
+        if name.endswith(KEEP):
+            return True
+        self.dropped.append(f"{text}. It is not saved")
+        return False
+
+    def keys(self, fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Return the unknown keys of a record or a head that the new file has too."""
+        return {key: value for key, value in fields.items() if self.keeps(key, place, "the key")}
 
 
-def kept_head(files: Iterable[Index]) -> tuple[dict[str, Any], dict[str, memoryview]]:
+def verify_rest(root: Module) -> None:
+    """Compare what files have besides modules with the digests in their indexes: sources,
+    attachments and sections, and the bytes between all parts with zero.
+
+    Raises
+    ------
+    FormatError
+        A file is damaged.
+    """
+    for file in files_of(walk(root)):
+        file.check_rest()
+
+
+def kept_head(
+    files: Iterable[Index], unknown: Unknown
+) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the unknown keys of the heads of files that the new file has too, and the bytes of the
     sections that it has, by their names.
 
@@ -60,12 +95,11 @@ def kept_head(files: Iterable[Index]) -> tuple[dict[str, Any], dict[str, memoryv
     keys: dict[str, Any] = {}
     sections: dict[str, memoryview] = {}
     for file in files:
-        for key, value in kept_keys(file.extra, file.place, "the key").items():
+        for key, value in unknown.keys(file.extra, file.place).items():
             if keys.setdefault(key, value) != value:
                 raise _conflict(file.place, f"the key {quote_name(key)}")
         for name in file.sections:
-            _refuse(name, file.place, "the section")
-            if not name.endswith(KEEP):
+            if not unknown.keeps(name, file.place, "the section"):
                 continue
             data = file.section(name)
             if sections.setdefault(name, data) != data:
@@ -74,7 +108,7 @@ def kept_head(files: Iterable[Index]) -> tuple[dict[str, Any], dict[str, memoryv
 
 
 def attachments(
-    root: Module, files: Iterable[Index], names: Collection[str]
+    root: Module, files: Iterable[Index], names: Collection[str], unknown: Unknown
 ) -> dict[str, dict[str, Attachment]]:
     """Return the attachments of functions by their tags, in the order of the functions' names.
 
@@ -93,8 +127,8 @@ def attachments(
             function, tag = part.entry.function, part.entry.tag
             if function not in names or tag == TUNING:
                 continue
-            _refuse(tag, file.place, f"the attachment of {quote_name(function)}")
-            if not tag.endswith(KEEP):
+            subject = f"for the function {quote_name(function)} the attachment"
+            if not unknown.keeps(tag, file.place, subject):
                 continue
             other = found.setdefault(function, {}).setdefault(tag, part)
             assert not isinstance(other, bytes)
@@ -109,7 +143,7 @@ def _tuning(
     sources: Iterable[RecordSource], names: Collection[str]
 ) -> dict[str, dict[str, Attachment]]:
     """Return the tuning records of functions. Those of one file are not read."""
-    stored: dict[str, dict[bytes, StoredPart]] = {}
+    stored: dict[str, dict[bytes, StoredAttachment]] = {}
     given: dict[str, list[TuningRecord]] = {}
     for source in sources:
         if isinstance(source, Index):
@@ -137,15 +171,6 @@ def _tuning(
 def functions_of(names: Iterable[Iterable[str]]) -> set[str]:
     """Return the names of the functions of modules."""
     return set(chain.from_iterable(names))
-
-
-def _refuse(name: str, place: str, subject: str) -> None:
-    """Raise FormatError for an unknown name that must not be left out."""
-    if name.endswith(REFUSE):
-        raise FormatError(
-            f"{place} has {subject} {quote_name(name)}, which a newer devmod wrote and this one cannot save: "
-            f"{pip_install('--upgrade devmod-core')}"
-        )
 
 
 def _conflict(place: str, subject: str) -> FormatError:

@@ -11,7 +11,7 @@ import os
 import sys
 from itertools import chain
 
-from devmod._files.carried import attachments, files_of, functions_of, kept_head, kept_keys
+from devmod._files.carried import Unknown, attachments, files_of, functions_of, kept_head
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
 from devmod._formats import index as _index
@@ -108,6 +108,7 @@ class Plan:
         #: The payloads and sources that are not compressed because of a limit: each with the
         #: reason.
         self._uncompressed: list[str] = []
+        self._names = Unknown()
         #: The numbers of the sources, and whether they are compressed, by their digest: variants of
         #: one kernel have the same.
         self._sources: dict[bytes, tuple[int, bool]] = {}
@@ -131,16 +132,19 @@ class Plan:
         finally:
             if collects:
                 gc.enable()
-        if self._uncompressed:
-            self._warn()
+        self._warn(self._uncompressed, "So are")
+        self._warn(self._names.dropped, "So it is with")
 
-    def _warn(self) -> None:
+    def _warn(self, problems: Sequence[str], words: str) -> None:
+        """Warn about the first problem, with the number of the others."""
+        if not problems:
+            return
         import warnings
 
-        text = self._uncompressed[0]
-        others = len(self._uncompressed) - 1
+        text = problems[0]
+        others = len(problems) - 1
         if others:
-            text += f". So are {others} more"
+            text += f". {words} {others} more"
         warnings.warn(escape(text), UserWarning, stacklevel=4)
 
     def _plan(self, module: Module) -> None:
@@ -211,7 +215,7 @@ class Plan:
     ) -> dict[str, list[int]]:
         """Make the records of attachments, and return their numbers by function."""
         results: dict[str, list[int]] = {}
-        for function, by_tag in attachments(module, files, names).items():
+        for function, by_tag in attachments(module, files, names, self._names).items():
             for tag, part in by_tag.items():
                 fields: Fields = {"function": function, "tag": tag}
                 owner: Owner = ATTACHMENT
@@ -231,7 +235,7 @@ class Plan:
         head: Fields = {}
         if self._align > _index.ALIGN:
             head["align"] = self._align
-        keys, sections = kept_head(files)
+        keys, sections = kept_head(files, self._names)
         self._sections = [*sections.values()]
         if sections:
             head["sections"] = [
@@ -425,7 +429,7 @@ class Plan:
         """Add the unknown keys of a stored record."""
         extra = owner.entry.extra
         if extra:
-            fields |= kept_keys(extra, owner.subject, "the key")
+            fields |= self._names.keys(extra, owner.subject)
             self._is_plain = False
 
     def _locate_stored(self, module: Module, fmt: str) -> Located:

@@ -78,7 +78,7 @@ class Entry:
     among the candidates. ``origin_at`` is the offset of the origin in the page, which is
     not decoded; -1 without. ``features`` is what a reader must know to use the bytes. ``shift`` is
     the number of bytes between a multiple of 64 and the module's bytes. ``extra`` has the unknown
-    keys that a save does not drop. ``function`` and ``tag`` are those of an attachment.
+    keys. ``function`` and ``tag`` are those of an attachment.
     """
 
     role: str = MODULE
@@ -406,7 +406,7 @@ def _read_entry(reader: Reader, role: str) -> Entry:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
     made = {attributes[key]: value for key, value in fields.items() if key in attributes}
     if len(made) < len(fields):
-        made["extra"] = marked(fields, attributes)
+        made["extra"] = unknown(fields, attributes)
     if "size" in fields:
         made["offset"] = 0
     if role == MODULE:
@@ -433,13 +433,9 @@ def _module_problem(fields: Mapping[str, Any]) -> str:
     return ""
 
 
-def marked(fields: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Return the fields that are unknown and that a save does not drop."""
-    return {
-        key: value
-        for key, value in fields.items()
-        if key not in known and key.endswith((KEEP, REFUSE))
-    }
+def unknown(fields: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Return the fields that are unknown."""
+    return {key: value for key, value in fields.items() if key not in known}
 
 
 def newer_features(features: Sequence[str]) -> str:

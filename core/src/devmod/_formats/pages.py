@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from devmod._formats.parts import StoredPart
+    from devmod._formats.parts import StoredAttachment
     from devmod._values.code import Fields, Names
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
@@ -160,8 +160,8 @@ class Index:
             if length:
                 total = aligned(total) + length
             self.sections[name] = (total - length, length, digest)
-        #: The unknown keys of the head that a save does not drop.
-        self.extra = _index.marked(fields, _HEAD_KEYS)
+        #: The unknown keys of the head.
+        self.extra = _index.unknown(fields, _HEAD_KEYS)
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -284,7 +284,7 @@ class Index:
 
     # -- attachments and sections
 
-    def attached(self, function: str) -> list[StoredPart]:
+    def attached(self, function: str) -> list[StoredAttachment]:
         """Return the attachments of a function. It reads the page of the name alone, and none of
         their bytes.
         """
@@ -293,7 +293,7 @@ class Index:
             self._stored(entry) for (name, _), entry in page.attached.items() if name == function
         ]
 
-    def attachments(self) -> list[StoredPart]:
+    def attachments(self) -> list[StoredAttachment]:
         """Return all attachments of the file. It reads all pages."""
         self._read_pages(self.pages)
         parts = []
@@ -327,13 +327,15 @@ class Index:
         return data
 
     def check_rest(self) -> None:
-        """Raise FormatError if an attachment or a section is damaged, or if bytes that are part of
-        nothing are not zero.
+        """Raise FormatError if sources, an attachment or a section are damaged, or if bytes that are
+        part of nothing are not zero.
         """
         places: list[Place] = []
         for entry in self.entries():
             if entry.size:
                 places.append(entry.location)
+            if entry.role == SOURCES:
+                self._check_sources(entry)
         for each in self.attachments():
             each.verified()
             places.append(each.entry.location)
@@ -360,13 +362,19 @@ class Index:
                 raise FormatError(not_zero(self.place))
             start += len(zeros)
 
-    def _stored(self, entry: Entry) -> StoredPart:
-        from devmod._formats.parts import StoredPart
+    def _check_sources(self, entry: Entry) -> None:
+        from devmod._formats.parts import StoredSources
+
+        subject = f"{self.place}: sources of modules"
+        StoredSources(lambda *_: entry, 0, self.read, subject, "").verified()
+
+    def _stored(self, entry: Entry) -> StoredAttachment:
+        from devmod._formats.parts import StoredAttachment
 
         subject = (
             f"{self.place}: the attachment {quote_name(entry.tag)} of {quote_name(entry.function)}"
         )
-        return StoredPart(lambda *_: entry, 0, self.read, subject, "")
+        return StoredAttachment(lambda *_: entry, 0, self.read, subject, "")
 
     def _read_tuning(self, function: str) -> tuple[TuningRecord, ...]:
         records: list[TuningRecord] = []
@@ -375,7 +383,7 @@ class Index:
                 records += self._records_in(each)
         return tuple(records)
 
-    def _records_in(self, attachment: StoredPart) -> Sequence[TuningRecord]:
+    def _records_in(self, attachment: StoredAttachment) -> Sequence[TuningRecord]:
         # few files have tuning records, and opening one should cost little
         from devmod._formats.tuning import read_attachment
 

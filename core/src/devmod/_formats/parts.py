@@ -7,6 +7,7 @@ A part is read, checked and decompressed when it is used.
 from __future__ import annotations
 
 from devmod._formats.index import (
+    ATTACHMENT,
     NO_DIGEST,
     PART,
     SOURCES,
@@ -37,7 +38,7 @@ _SAMPLE = 4096
 
 
 class StoredPart(StoredBytes):
-    """A part in an open file: a constant, or an attachment.
+    """A part in an open file: a constant.
 
     Parameters
     ----------
@@ -107,6 +108,12 @@ class StoredPart(StoredBytes):
 
     def _subject(self) -> str:
         return self.subject
+
+
+class StoredAttachment(StoredPart):
+    """The bytes of a function beside its module, in an open file."""
+
+    role = ATTACHMENT
 
 
 class StoredSources(StoredPart):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from devmod._formats.parts import StoredPart
+    from devmod._formats.parts import StoredAttachment
     from devmod._values.code import Binary
     from devmod._values.records import TuningRecord
 
@@ -23,7 +23,7 @@ MAX_SIZE = 4 << 20
 _MAX_CONTAINERS = 1 << 19
 
 
-def read_attachment(attachment: StoredPart) -> Sequence[TuningRecord]:
+def read_attachment(attachment: StoredAttachment) -> Sequence[TuningRecord]:
     """Return the tuning records of a function. Those that are invalid are skipped, with a warning.
 
     Raises

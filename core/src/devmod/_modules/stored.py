@@ -282,8 +282,10 @@ class StoredModule(Module, StoredBytes):
         """Raise FormatError if the module's bytes, or a part, have another digest than the index.
         The bytes are hashed once (R41).
         """
-        if self.entry.features:  # only the digest is known
+        if self.entry.features:  # only the digests are known
             self._check_digest()
+            for part in self.parts:
+                part.verified()
             return
         self._check_bytes()
         for part in self.parts:
