@@ -108,10 +108,8 @@ def describe(
 
 
 def _unknown_of(root: Module) -> list[Description]:
-    """Return what the files of a tree have that this devmod does not know, and what a save does with
-    it.
-    """
-    found = []
+    """Return what the files of a tree have that this devmod does not know, and what a save does."""
+    found: list[Description] = []
     for file in files_of(walk(root)):
         for key in file.extra:
             found.append({"what": "key", "name": key, "save": _fate_of(key)})
@@ -120,7 +118,11 @@ def _unknown_of(root: Module) -> list[Description]:
         for part in file.attachments():
             entry = part.entry
             if entry.tag != TUNING:
-                row = {"what": "attachment", "function": entry.function, "name": entry.tag}
+                row: Description = {
+                    "what": "attachment",
+                    "function": entry.function,
+                    "name": entry.tag,
+                }
                 found.append(row | {"bytes": entry.size, "save": _fate_of(entry.tag)})
     return found
 

@@ -327,8 +327,8 @@ class Index:
         return data
 
     def check_rest(self) -> None:
-        """Raise FormatError if sources, an attachment or a section are damaged, or if bytes that are
-        part of nothing are not zero.
+        """Raise FormatError if sources, an attachment or a section are damaged, or if bytes that
+        are part of nothing are not zero.
         """
         places: list[Place] = []
         for entry in self.entries():
