@@ -101,6 +101,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "profile": "Run a Python script, and print what its kernels took.",
         "simulate": "Run CUDA without a GPU. (pip install devmod-simulators)",
         "keygen": "Make a key that signs files. (pip install devmod-trust)",
+        "pin": "Print the digest for the address of a file.",
         "sign": "Sign files, for policies to check. (pip install devmod-trust)",
         "check": "Check the signatures of a file. (pip install devmod-trust)",
         "plugins": "List the installed plugins and their problems.",
@@ -123,7 +124,7 @@ GROUPS = {
     "Build": ["compile", "init", "build", "onnx"],
     "Look": ["inspect", "view", "devices", "doctor", "cache"],
     "Run": ["demo", "run", "bench", "verify", "tune", "profile", "simulate"],
-    "Ship": ["bundle", "sign", "check"],
+    "Ship": ["bundle", "pin", "sign", "check"],
     "Extend": ["plugins"],
     "More": ["keygen", "conformance", "new-backend", "pack", "unpack"],
 }

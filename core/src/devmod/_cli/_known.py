@@ -98,6 +98,7 @@ GROUPS = {
     },
     "Ship": {
         "bundle": KnownCommand("Join files into one.", "devmod-targets"),
+        "pin": KnownCommand("Print the digest for the address of a file."),
         "sign": KnownCommand("Sign files, for policies to check.", "devmod-trust"),
         "check": KnownCommand("Check the signatures of a file.", "devmod-trust", instead=_DIGESTS),
     },

@@ -160,8 +160,9 @@ def load(
     ----------
     path
         The file. A str with ``scheme://`` is a URL for fsspec (``pip install
-        "devmod-core[remote]"``). A binary file object is read by ranges, and stays in use. A
-        resource of importlib.resources may be in a zip file.
+        "devmod-core[remote]"``). It may end with the digest that ``devmod pin`` prints
+        (``#devmod-head=…``): another file there is refused then. A binary file object is read by
+        ranges, and stays in use. A resource of importlib.resources may be in a zip file.
     prefer
         Kinds whose candidates are tried first, in this order: ``("cuda", "opencl")``.
         The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
@@ -192,7 +193,7 @@ def load(
     FetchError
         The URL or the file object cannot be read.
     TrustError
-        A policy refuses the file.
+        A policy refuses the file, or it is not the one that the URL names by its digest.
     OSError
         The file cannot be read.
     """

@@ -12,7 +12,14 @@ from devmod._formats.index import HEADER, head_length
 from devmod._formats.pages import data_parts, size_of
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._util.regular_files import absolute, path_to_str
-from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
+from devmod.errors import (
+    ArgumentError,
+    FetchError,
+    FormatError,
+    TrustError,
+    describe_error,
+    not_installed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +27,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._formats.pages import Parts, Read
+
+
+#: What precedes the SHA-256 of the head at the end of a URL.
+PIN = "#devmod-head="
 
 
 # A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is
@@ -34,14 +45,22 @@ def read_head_of(
 
     The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
+    pin = None
     if isinstance(path, str):
-        source = _url_source(path, options)
+        url, pin = _split_pin(path)
+        source = _url_source(url, options)
     else:
         source = _object_source(path)
     paths = policies()
     place = source.place
     head = first = source.head()
     length = head_length(memoryview(first), place)
+    found = bytes(head[16:HEADER])
+    if pin is not None and found != pin:
+        raise TrustError(
+            f"{place} is not the file that the address names: the SHA-256 of its head is {found.hex()}, "
+            f"and the address has {pin.hex()}. Nothing of it was used"
+        )
     if HEADER + length > len(head):
         head = head[:HEADER] + bytes(source.read(HEADER, [(length, head[16:HEADER], 0)])[0])
 
@@ -68,6 +87,19 @@ def read_head_of(
         paths,
     )
     return opened, read
+
+
+def _split_pin(url: str) -> tuple[str, bytes | None]:
+    """Return a URL without the digest at its end, and the digest; None if there is none."""
+    address, mark, digits = url.partition(PIN)
+    if not mark:
+        return url, None
+    if len(digits) != 64 or not {*digits} <= {*"0123456789abcdef"}:
+        raise ArgumentError(
+            f"load(url): the URL ends with {mark}{digits!r:.80}; expected the 64 hexadecimal digits that devmod pin FILE prints",
+            argument="path",
+        )
+    return address, bytes.fromhex(digits)
 
 
 def _url_source(url: str, options: dict[str, Any]) -> Any:
