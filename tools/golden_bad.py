@@ -120,10 +120,10 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(entry()), number=6)
+    yield "newer version", _file(_tree(entry()), number=7)
     yield "much newer version", _file(b"\xc1", number=2**32 - 1)
     yield "version 0", _file(_tree(entry()), number=0)
-    for number in (1, 2, 3, 4):
+    for number in (1, 2, 3, 4, 5):
         yield f"development file {number}", _file(_tree(entry()), number=number)
     yield "oversized head", _file({}, length=2**32 - 1)
     yield "head longer than the file", _file({}, length=2000)
@@ -508,15 +508,61 @@ def _page_of(*modules: Any) -> bytes:
 def _places() -> Iterator[tuple[str, bytes]]:
     node = {"kind": "bundle"}
     assert _use_sound(_file(_tree(entry(shift=0))))
-    for shift in (1, 63):
+    for shift in (1, 63, 64, 4095, 65535):
         assert _use_sound(_file(_tree(entry(shift=shift)), bytes(shift) + BLOB))
     for name, zeros in (("first", b"\1" + bytes(6)), ("last", bytes(6) + b"\1")):
         yield f"no zero at the {name} byte of a shift", _file(_tree(entry(shift=7)), zeros + BLOB)
-    yield "shift of a whole place", _file(_tree(entry(shift=64)), bytes(64) + BLOB)
+    yield "shift of 64 KiB", _file(_tree(entry(shift=65536)), bytes(65536) + BLOB)
     yield "negative shift", _file(_tree(entry(shift=-1)))
     yield "shift of another type", _file(_tree(entry(shift="1")), b"\0" + BLOB)
     yield "shift of a node", _file(_tree(node | {"shift": 0}), b"")
     yield "shift that the page does not count", _file(_tree(entry(shift=7)))
+    yield "format of other bytes", _file(_tree(entry(format="il")))
+    yield "no format", _file(_tree(entry(format=None)))
+
+    first = entry(rank=0)
+
+    def aligned(align: Any) -> bytes:
+        return headed(_head(first, align=align), _page(first), BLOB)
+
+    for align in (64, 4096, 65536):
+        assert _use_sound(aligned(align))
+    for align in (32, 96, 131072, -64):
+        packed = {"candidates": 1, "align": align, "pages": [row(_page(first), 1, len(BLOB))]}
+        yield f"alignment of {align}", headed(msgpack.packb(packed), _page(first), BLOB)
+    packed = {"candidates": 1, "align": "64", "pages": [row(_page(first), 1, len(BLOB))]}
+    yield "alignment that is a string", headed(msgpack.packb(packed), _page(first), BLOB)
+
+
+def _attached() -> Iterator[tuple[str, bytes]]:
+    data = b"notes of tomorrow"
+    sound = {"function": "f", "tag": "notes"}
+
+    def one(*rows: Any, behind: bytes = data) -> bytes:
+        return _file(_tree(entry(), attached=list(rows)), BLOB.ljust(64, b"\0") + behind)
+
+    def of(**changes: Any) -> dict[str, Any]:
+        made = sound | _of(data) | changes
+        return {key: value for key, value in made.items() if value is not None}
+
+    assert _use_sound(one(of()))
+    assert _use_sound(_file(_tree(entry(), attached=[of(**_of(b""))])))
+    assert _use_sound(one(of(function="")))
+    assert _use_sound(one(of(shift=3), behind=bytes(3) + data))
+    second = data.ljust(64, b"\0") + data
+    assert _use_sound(one(of(), of(tag="more"), of(tag="", **_of(b"")), behind=second))
+    yield "attachment without a function", one(of(function=None))
+    yield "attachment without a tag", one(of(tag=None))
+    yield "attachment of a number", one(of(function=7))
+    yield "attachment with a number for a tag", one(of(tag=7))
+    yield "attachment without a size", one(of(size=None))
+    yield "attachment without a digest", one(of(sha256=None))
+    yield "attachment twice", one(of(), of(), behind=second)
+    yield "attachments that are a map", _file(_tree(entry(), attached={"f": of()}))
+    yield "attachment that is a string", _file(_tree(entry(), attached=["f"]))
+    yield "attachment that the page does not count", _file(_tree(entry(), attached=[of()]))
+    yield "attachment with a large shift", one(of(shift=65536), behind=bytes(65536) + data)
+    yield "no zero before an attachment", one(of(), behind=data)[: -len(data) - 1] + b"\1" + data
 
 
 def _with_part(
@@ -554,6 +600,7 @@ def _parts() -> Iterator[tuple[str, bytes]]:
     yield "sources that are a part", _with_part(sources=1)
     yield "part that no module has", _with_part(plain, parts=None)
     yield "part of another kind", _with_part(kind="metal")
+    yield "part of another kind with no feature", _with_part(kind="metal", features=[])
     yield "part of a node", _file(_tree({"kind": "bundle", "parts": []}), b"")
     yield "parts that are a number", _with_part(parts=1)
     yield "part by a negative number", _with_part(parts=[-1])
@@ -1094,6 +1141,7 @@ def cases() -> dict[str, bytes]:
         _compressed(),
         _features(),
         _places(),
+        _attached(),
         _parts(),
         _sections(),
         _repeated(),

@@ -67,6 +67,7 @@ WAYS: dict[str, Way | str] = {
     "devmod.verify": lambda module, root: str(devmod.verify(root)),
     "backend.payload_of": lambda module, root: backend.payload_of(module),
     "backend.read_program": lambda module, root: backend.read_program("copy", module),
+    "backend.verify_rest": lambda module, root: backend.verify_rest(root),  # type: ignore[func-returns-value]
     "backend.walk": lambda module, root: [each.kind for each in walk(root)],
     "tvm.dump_imports": lambda module, root: tvm.dump_imports(module),
     "tvm.dump_module_bytes": lambda module, root: tvm.dump_module_bytes(module),
@@ -79,7 +80,7 @@ WAYS: dict[str, Way | str] = {
     "devmod_frameworks.tvm_ffi.register": "Module.get_function",
 }
 #: The commands that open a file, with their options, and those that open none. `unpack` opens those
-#: of `pack` alone: its own tests have one.
+#: of `pack` alone: its own tests have one. `pin` reads the header alone.
 COMMANDS = (
     "bench scale",
     "bundle -o out.devmod",
@@ -90,7 +91,7 @@ COMMANDS = (
     "verify",
     "view --no-open",
 )
-OTHERS = "demo tune simulate build cache compile conformance devices doctor init keygen new-backend onnx pack plugins profile unpack"
+OTHERS = "demo tune simulate build cache compile conformance devices doctor init keygen new-backend onnx pack pin plugins profile unpack"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "

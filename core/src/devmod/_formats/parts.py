@@ -86,12 +86,16 @@ class StoredPart(StoredBytes):
         """Return the bytes, decompressed, after a check of their digest. FormatError if a newer
         devmod is needed to use them.
         """
-        entry = self.entry
-        if entry.features:
-            raise self._error(f"{self._needs} {newer_features(entry.features)}")
-        if entry.unpacked is not None:
+        self.check_features()
+        if self.entry.unpacked is not None:
             return self.unpack()
         return self.verified()
+
+    def check_features(self) -> None:
+        """Raise FormatError if a newer devmod is needed to use the bytes."""
+        features = self.entry.features
+        if features:
+            raise self._error(f"{self._needs} {newer_features(features)}")
 
     def verified(self) -> memoryview:
         """Return the bytes in the file, after a check of their digest."""

@@ -371,6 +371,7 @@ def _read_constant(
 
 def _read_part(part: StoredPart, dtype: DType, shape: tuple[int, ...], subject: str) -> Binary:
     """Return the elements of a constant that is a part."""
+    part.check_features()
     problem = _size_problem(part.entry.stored_size, dtype, shape)
     if problem:
         raise FormatError(f"{subject}: a part of {problem}", kind=KIND)
