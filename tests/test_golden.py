@@ -119,10 +119,10 @@ def test_the_same_payload_gives_the_bytes_of_the_golden_file(path: Path) -> None
 
 
 @pytest.mark.row("R50")
-def test_the_number_of_version_1_is_5() -> None:
+def test_the_number_of_version_1_is_6() -> None:
     for path in FILES:
         if path.suffix == ".devmod":
-            assert path.read_bytes()[8:12] == b"\x05\0\0\0", path
+            assert path.read_bytes()[8:12] == b"\x06\0\0\0", path
 
 
 def test_a_replaced_file_is_kept_too() -> None:

@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 import spec_reader  # noqa: E402 - the reader that is written from docs/formats.md
 
 import golden_later  # noqa: E402 - tools/golden_later.py, which makes the files
+from handmade import pages_of  # noqa: E402 - tools/handmade.py
 
 pytestmark = pytest.mark.row("R41", "R50")
 EXPECTED: dict[str, Any] = json.loads((LATER / golden_later.EXPECTATIONS).read_text())["files"]
@@ -58,15 +59,34 @@ def test_each_use_is_an_error_that_names_the_feature(tmp_path: Path) -> None:
         later.save_to_bytes,
         later.wire_parts,
         lambda: later.write_to_file(str(tmp_path / "k.cl")),
-        lambda: devmod.dumps(root),
-        lambda: devmod.save(root, tmp_path / "k.devmod"),
-        lambda: devmod.dumps(devmod.bundle(root.imports[1], later, mixed=True)),
         lambda: devmod.interop.tvm.dump_module_bytes(later),
     )
     for use in uses:
         assert refusal(devmod.FormatError, use) == text
     assert not list(tmp_path.iterdir())
     assert root.imports[1].save_to_bytes() == golden_later.PLAIN
+
+
+@pytest.mark.row("R56")
+@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("compress", [None, "none", "zstd"])
+@pytest.mark.filterwarnings("ignore:.*It is not saved:UserWarning")  # the sections have no mark
+def test_a_save_keeps_what_it_does_not_know(name: str, compress: str | None) -> None:
+    data = (LATER / name).read_bytes()
+    saved = devmod.dumps(devmod.loads(data), compress=compress)
+    assert golden_later.describe(saved) == EXPECTED[name]
+    before, after = pages_of(data)[0], pages_of(saved)[0]
+    for key in ("modules", "sources", "parts"):
+        old, new = (
+            [
+                {name: value for name, value in each.items() if value != 0}
+                for each in page.get(key, ())
+                if each.get("features")
+            ]
+            for page in (before, after)
+        )
+        assert new == old
+    assert saved.count(golden_later.LATER) == data.count(golden_later.LATER)
 
 
 def test_a_module_of_a_program_is_explained_and_others_work() -> None:

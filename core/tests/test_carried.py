@@ -198,6 +198,7 @@ def test_records_of_tomorrow_are_saved_with_all_that_they_have() -> None:
         "shift": 5,
         "zstd": [2**40, bytes(32)],
         "parts": [1],
+        "brotli": [7, b"key"],
     }
     body = bytes(5) + later
     body = body.ljust(-(-len(body) // 64) * 64, b"\0") + part

@@ -63,9 +63,17 @@ class Unknown:
         self.dropped.append(f"{text}. It is not saved")
         return False
 
-    def keys(self, fields: Mapping[str, Any], place: str) -> dict[str, Any]:
-        """Return the unknown keys of a record or a head that the new file has too."""
-        return {key: value for key, value in fields.items() if self.keeps(key, place, "the key")}
+    def keys(
+        self, fields: Mapping[str, Any], place: str, *, explained: bool = False
+    ) -> dict[str, Any]:
+        """Return the unknown keys of a record or a head that the new file has too. With
+        `explained`, features say what they are, and none is dropped.
+        """
+        return {
+            key: value
+            for key, value in fields.items()
+            if (explained and not key.endswith(REFUSE)) or self.keeps(key, place, "the key")
+        }
 
 
 def verify_rest(root: Module) -> None:

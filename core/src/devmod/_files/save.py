@@ -427,9 +427,10 @@ class Plan:
 
     def _keep_keys(self, fields: Fields, owner: StoredModule | StoredPart) -> None:
         """Add the unknown keys of a stored record."""
-        extra = owner.entry.extra
-        if extra:
-            fields |= self._names.keys(extra, owner.subject)
+        entry = owner.entry
+        if entry.extra:
+            explained = bool(entry.features)
+            fields |= self._names.keys(entry.extra, owner.subject, explained=explained)
             self._is_plain = False
 
     def _locate_stored(self, module: Module, fmt: str) -> Located:
@@ -499,6 +500,8 @@ class Plan:
             fields = origin.to_dict()
             if origin.extra:
                 self._is_plain = False
+        if isinstance(module, StoredModule) and module.entry.features:
+            return fields  # its bytes stay as they are
         if not is_compressed:
             if fields.pop(_index.COMPRESSION, "") and fields == {"target": ""}:
                 return {}
