@@ -1124,6 +1124,19 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
     )
     yield "type that is an array", b'{"func_info": {"f": {"name": "k", "arg_types": [[]]}}}'
     yield "nested too deep", b'{"func_info": ' + b"[" * 20_000
+    yield (
+        "function of a key twice",
+        b'{"func_info": {"f": {"name": "k", "arg_types": [], "name": "j"}}}',
+    )
+    yield "unknown key that is no number", b'{"func_info": {}, "later": -Infinity}'
+    yield (
+        "extra tag that is a float",
+        b'{"func_info": {"f": {"name": "k", "arg_types": [], "arg_extra_tags": [1.0]}}}',
+    )
+    yield (
+        "extra tag that is a boolean",
+        b'{"func_info": {"f": {"name": "k", "arg_types": [], "arg_extra_tags": [true]}}}',
+    )
 
 
 def sound() -> dict[str, bytes]:

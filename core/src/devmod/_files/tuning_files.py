@@ -51,10 +51,12 @@ def read_tuning_file(
         data = file.read(MAX_JSON + 1)
     if len(data) > MAX_JSON:
         raise FormatError(f"{name} has more than {MAX_JSON} bytes, the limit of tuning records")
-    value = parse_json(data, name, json.detect_encoding(data))
-    if convert is not None and not (isinstance(value, dict) and "devmod_tuning" in value):
-        return tuple(convert(value))
-    return read_records(value, name)
+    encoding = json.detect_encoding(data)
+    if convert is not None:  # other tools write NaN
+        value = parse_json(data, name, encoding, parse=json.loads)
+        if not (isinstance(value, dict) and "devmod_tuning" in value):
+            return tuple(convert(value))
+    return read_records(parse_json(data, name, encoding), name)
 
 
 def write_tuning_file(

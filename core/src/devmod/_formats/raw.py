@@ -266,10 +266,10 @@ def function_to_json(info: FunctionInfo) -> dict[str, Any]:
 
 def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
     """Return the fmap, and the name of the shader or ""."""
-    import json
+    from devmod._util.strict_json import parse
 
     try:
-        data = json.loads(text)
+        data = parse(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the metadata is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("func_info"), dict):

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 
+from devmod._util.strict_json import parse
 from devmod._values.records import FUNCTION, join_records, read_each, read_records
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from devmod._formats.parts import StoredAttachment
@@ -90,22 +91,16 @@ def pack_attachment(records: Iterable[TuningRecord]) -> bytes:
     return data
 
 
-def parse_json(data: Binary, subject: str, encoding: str = "utf-8") -> Any:
-    """Return the value of JSON, for `read_records`. FormatError names `subject`."""
+def parse_json(
+    data: Binary, subject: str, encoding: str = "utf-8", *, parse: Callable[[str], Any] = parse
+) -> Any:
+    """Return the value of JSON, for `read_records`. FormatError names `subject`. `parse` raises
+    ValueError for another text.
+    """
     try:
-        return json.loads(str(data, encoding), object_pairs_hook=_unique)
+        return parse(str(data, encoding))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{subject} is not JSON: {error}") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the map of pairs, of which no key is there twice."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise ValueError(f"the key {twice!r:.80} is there twice")
-    return fields
 
 
 def pack_records(records: Iterable[TuningRecord]) -> bytes:
