@@ -76,22 +76,26 @@ def test_a_look_up_does_not_read_the_records_and_the_module_that_it_finds_has_th
     assert str(error_of(devmod.dumps, damaged)).endswith(problem)
 
 
-def test_a_first_call_of_one_of_many_tuned_functions_reads_its_page_and_its_records() -> None:
+@pytest.mark.row("R50", "R52")
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.volume)])
+def test_a_first_call_of_one_of_many_tuned_functions_reads_its_page_and_its_records(
+    count: int,
+) -> None:
     many = []
-    for number in range(10_000):
+    for number in range(count):
         functions = {f"kernel_{number}": sample("opencl")[2]["add"]}
         code = f"// {number}".encode()
         many.append(devmod.create_with_fallback("opencl", code, "cl", functions))
     root = devmod.bundle(*many)
     records = []
-    for number in range(10_000):
+    for number in range(count):
         one = ONE.replace(function=f"kernel_{number}")
         records += [one.replace(device=f"device {each}") for each in range(4)]
     root.tuning_records = records
     file = Counted(devmod.dumps(root))
     loaded: Any = devmod.load(file)
-    module = loaded._owners["kernel_4711"]
-    assert len(module._records_of("kernel_4711")) == 4
+    module = loaded._owners["kernel_711"]
+    assert len(module._records_of("kernel_711")) == 4
     assert module.save_to_bytes()
     assert (len(file.sizes), sum(file.sizes) < 100_000) == (4, True), file.sizes
 

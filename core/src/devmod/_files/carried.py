@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from devmod._formats.parts import StoredAttachment
     from devmod._modules.module import Module, RecordSource
-    from devmod._values.records import TuningRecord
 
     #: The bytes of an attachment: those of an open file, or new ones.
     Attachment = StoredAttachment | bytes
@@ -152,18 +151,17 @@ def _tuning(
 ) -> dict[str, dict[str, Attachment]]:
     """Return the tuning records of functions. Those of one file are not read."""
     stored: dict[str, dict[bytes, StoredAttachment]] = {}
-    given: dict[str, list[TuningRecord]] = {}
+    given: set[str] = set()
     for source in sources:
         if isinstance(source, Index):
             for part in source.attachments():
                 if part.entry.tag == TUNING:
                     stored.setdefault(part.entry.function, {})[part.digest] = part
         else:
-            for record in source.given:
-                given.setdefault(record.function, []).append(record)
+            given |= source.by_function.keys()
 
     results: dict[str, dict[str, Attachment]] = {}
-    for function in {*stored, *given} & {*names}:
+    for function in (given | stored.keys()) & {*names}:
         parts = stored.get(function, {})
         if function not in given and len(parts) == 1:
             results[function] = {TUNING: next(iter(parts.values()))}

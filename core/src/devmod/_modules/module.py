@@ -394,10 +394,16 @@ class GivenRecords:
 
     def __init__(self, records: Iterable[TuningRecord]) -> None:
         self.given = tuple(records)
+        #: The records of each function.
+        self.by_function: dict[str, list[TuningRecord]] = {}
+        for record in self.given:
+            self.by_function.setdefault(record.function, []).append(record)
 
     def tuning_records(self, function: str = "") -> Sequence[TuningRecord]:
         """Return the records, or those of one function."""
-        return [each for each in self.given if function in ("", each.function)]
+        if function:
+            return self.by_function.get(function, ())
+        return self.given
 
 
 class Records:
