@@ -136,8 +136,15 @@ def test_what_is_unknown_fits() -> None:
             Interface(needs=["a\nb"]),
             Device(set()),
             {},
-            "needs a\\nb, which npu device 0 does not have",
+            "needs 'a\\nb', which neither this devmod nor npu device 0 has: pip install --upgrade devmod-core devmod-runtime",
         ),
+        (
+            Interface(needs=["fp16", "later"]),
+            Device(),
+            {},
+            "needs 'later', which neither this devmod nor npu device 0 has: pip install --upgrade devmod-core devmod-runtime",
+        ),
+        (Interface(needs=["later"]), Device({"later"}), {}, ""),
         (Interface(extra={"features": ["shader-f16"]}), Device({"fp16"}), {}, ""),
         (
             Interface(extra={"features": "new-one"}),

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
+    from devmod._modules.module import usable_functions as usable_functions
     from devmod._modules.module import walk as walk
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
+    from devmod._modules.programs import newer_program as newer_program
     from devmod._modules.programs import read_program as read_program
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.specs import find_spec as find_spec
@@ -81,11 +83,11 @@ if TYPE_CHECKING:
     from devmod._values.expressions import names_in as names_in
     from devmod._values.expressions import read_expression as read_expression
     from devmod._values.features import FEATURES as FEATURES
+    from devmod._values.features import TUNED as TUNED
     from devmod._values.image_formats import ADDRESS_MODES as ADDRESS_MODES
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
-    from devmod._values.info import TUNED as TUNED
     from devmod._values.info import interface_text as interface_text
     from devmod._values.limits import LIMITS as LIMITS
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
@@ -136,10 +138,10 @@ _NAMES = {
     "_modules.choice": "unknown_needs",
     "_modules.const_loader": "constant_identity",
     "_modules.create": "create_own load_stored",
-    "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
+    "_modules.module": "BINARY_SERIALIZABLE RUNNABLE usable_functions walk",
     "_modules.fallback": "FallbackModule",
     "_modules.payload": "PayloadModule check_fmap",
-    "_modules.programs": "read_program",
+    "_modules.programs": "newer_program read_program",
     "_modules.variant": "payload_of",
     "_plugins.specs": "find_spec",
     "_util.atomic": "path_problem replacing",
@@ -158,9 +160,9 @@ _NAMES = {
     "_values.expressions": (
         "COMPARISONS OPERATORS Expression ExpressionError evaluate names_in read_expression"
     ),
-    "_values.features": "FEATURES",
+    "_values.features": "FEATURES TUNED",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
-    "_values.info": "TUNED interface_text",
+    "_values.info": "interface_text",
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
     "_values.pipeline_constants": "PipelineConstant constants_of",

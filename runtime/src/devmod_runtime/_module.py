@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import Once, PayloadModule, array_bytes, parse_dtype
+from devmod.backend import Once, PayloadModule, array_bytes, parse_dtype, usable_functions
 from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
@@ -376,7 +376,7 @@ class GlobalsModule(RuntimeModule):
         """Return the element type and the shape of a global in the interfaces of the functions;
         None if they do not have it.
         """
-        for info in self.functions.values():
+        for _, info in usable_functions(self.functions):
             types = None
             if info.interface is not None:
                 types = info.interface.extra.get("globals")

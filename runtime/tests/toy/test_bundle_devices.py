@@ -295,7 +295,8 @@ def test_the_name_of_a_need_adds_no_line_to_an_error(devices: list[toy.ToyDevice
     devices[0].features = frozenset()
     assert (
         refusal(devmod.DeviceNotFoundError, needing("a\nb").get_function, "f")
-        == "the toy function 'f' needs a\\nb, which toy device 0 (toy number 0) does not have"
+        == "the toy function 'f' needs 'a\\nb', which neither this devmod nor toy device 0 (toy number 0) has: "
+        "pip install --upgrade devmod-core devmod-runtime"
     )
 
 

@@ -282,7 +282,7 @@ def test_names_of_a_file_stay_on_one_line(device: ImageDevice) -> None:
     device.features = frozenset()
     assert (
         fits(requirements(Interface(needs=["x\n::error::"])), device.capabilities)
-        == f"needs x\\n::error::, which {device} does not have"
+        == f"needs 'x\\n::error::', which neither this devmod nor {device} has: pip install --upgrade devmod-core devmod-runtime"
     )
 
 

@@ -140,7 +140,7 @@ def read_agreement(value: object) -> Agreement | None:
 
 def has_names(interface: Interface | None) -> bool:
     """Return whether the parameters are known, and each has a name of its own."""
-    if interface is None:
+    if interface is None or interface.newer:
         return False
     names = [param.name for param in interface.params]
     return all(names) and len(set(names)) == len(names)

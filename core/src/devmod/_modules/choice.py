@@ -41,7 +41,7 @@ from devmod.errors import (
     pip_install,
     quote_name,
 )
-from devmod.targets import PROGRAM, PROGRAM_NEEDS
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -297,6 +297,8 @@ def unknown_needs(interface: Interface | None) -> list[str]:
     """Return what a program needs that is unknown here."""
     if interface is None:
         return []
+    from devmod._values.features import PROGRAM_NEEDS
+
     return [each for each in interface.needs if each not in PROGRAM_NEEDS]
 
 
@@ -311,13 +313,15 @@ def _check_runnable(
     problem = not_runnable(program, device)
     if problem is not None:
         raise problem
+    upgrade = pip_install("--upgrade devmod-core devmod-runtime")
+    spec = find_spec(PROGRAM)
+    if spec is not None and program.format not in spec.formats:
+        text = f"it has the format {quote_name(program.format)}, which a newer devmod-runtime runs: {upgrade}"
+        raise DeviceNotFoundError(text, kind=kind)
     unknown = unknown_needs(interface_of(program, name))
     if unknown:
-        upgrade = pip_install("--upgrade devmod-core devmod-runtime")
-        raise DeviceNotFoundError(
-            f"it needs {list_names(unknown)}, which a newer devmod-runtime has: {upgrade}",
-            kind=kind,
-        )
+        text = f"it needs {list_names(unknown)}, which a newer devmod-runtime has: {upgrade}"
+        raise DeviceNotFoundError(text, kind=kind)
     for kernel, group in groups.items():
         if not group:
             raise DeviceNotFoundError(
@@ -445,7 +449,7 @@ def _kind_verdicts(
         return
     if devices is None:
         for module in usable:
-            newer = _needs_newer(module, is_chosen=True)
+            newer = _newer_of(module, read(module, name))
             if newer is not None:
                 yield module, None, False, newer
             else:
@@ -537,7 +541,7 @@ def _lacking_of(module: Module, interface: Interface | None, device: Any) -> Dev
     """Return why a device does not run a candidate whose variant fits it; None if it does. A tuned
     function needs one of its variants.
     """
-    newer = _needs_newer(module, is_chosen=True)
+    newer = _newer_of(module, interface)
     if newer is not None:
         return newer
     if interface is not None and "tune" in interface.extra:
@@ -549,6 +553,19 @@ def _lacking_of(module: Module, interface: Interface | None, device: Any) -> Dev
     if problem:
         return DeviceNotFoundError(problem, kind=module.kind)
     return None
+
+
+def _newer_of(module: Module, interface: Interface | None) -> DevmodError | None:
+    """Return the reason why only a newer devmod uses a chosen candidate's function; None if this
+    one does.
+    """
+    problem = _needs_newer(module, is_chosen=True)
+    if problem is None and interface is not None and interface.newer:
+        from devmod._values.features import newer_text
+
+        text = newer_text(interface.newer)
+        return NotRegisteredError(text, kind=module.kind, distribution="devmod-core")
+    return problem
 
 
 def not_runnable(module: Module, device: object) -> DevmodError | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._formats.pages import Index
+    from devmod._values.code import Functions
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
@@ -485,6 +486,19 @@ def walk(*roots: Module, enter: Callable[[Module], bool] | None = None) -> Itera
 def holds_candidates(module: Module) -> bool:
     """Return whether a module is a `bundle`, a node whose functions are those of its imports."""
     return getattr(type(module), "_devmod_candidates", False)
+
+
+def usable_functions(functions: Functions) -> Iterator[tuple[str, FunctionInfo]]:
+    """Yield the functions of a module without the damaged and the newer ones: their first use
+    raises the error.
+    """
+    for name in functions:
+        try:
+            info = functions[name]
+        except FormatError:
+            continue
+        if info.interface is None or not info.interface.newer:
+            yield name, info
 
 
 def owner_of(name: str, *modules: Module) -> Module | None:

@@ -11,7 +11,7 @@ from devmod._formats import wire as _wire
 from devmod._modules.module import Module
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
-from devmod.errors import FormatError
+from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._values.code import Binary, Code, Fields, Functions, Source
+    from devmod._values.info import Interface
     from devmod._values.spec import TargetSpec
 
 
@@ -88,9 +89,14 @@ class PayloadModule(Module):
         ------
         FunctionNotFoundError
             There is no such function.
+        FormatError
+            The function is damaged, or only a newer devmod reads it.
         """
         owner = self._find_owner(name, query_imports)
-        return owner, owner.functions[name]
+        info = owner.functions[name]
+        if info.interface is not None and info.interface.newer:
+            raise _newer_error(owner.kind, name, info.interface)
+        return owner, info
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         """Return the text in a format (R26): a source under that key, else the default source, else
@@ -107,6 +113,18 @@ class PayloadModule(Module):
         from devmod._formats.raw import write_payload
 
         write_payload(self._spec, self.format, self.functions, self.code, path)
+
+
+def _newer_error(kind: str, name: str, interface: Interface) -> FormatError:
+    """Return the error of a function that only a newer devmod reads."""
+    from devmod._values.features import newer_text
+    from devmod.targets import PROGRAM
+
+    subject = f"the {kind} function"
+    if kind == PROGRAM:
+        subject = "the program"
+    text = f"{subject} {quote_name(name)} {newer_text(interface.newer)}"
+    return FormatError(text, kind=kind, function=name)
 
 
 def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requested: str) -> str:

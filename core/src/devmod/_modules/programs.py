@@ -18,8 +18,26 @@ from devmod._modules.choice import (
 )
 from devmod._modules.module import Module
 from devmod._plugins.specs import find_spec
-from devmod.errors import FormatError, list_names, pip_install, quote_name
+from devmod._values.features import newer_text
+from devmod.errors import FormatError, pip_install, quote_name
 from devmod.targets import PROGRAM
+
+
+def newer_program(name: str, module: Module) -> FormatError | None:
+    """Return the error of a program that only a newer devmod reads; None for all others. Raise
+    FormatError if the program is damaged.
+    """
+    spec = find_spec(PROGRAM)
+    if spec is not None and module.format not in spec.formats:
+        advice = pip_install("--upgrade devmod-core devmod-runtime")
+        return FormatError(
+            f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}",
+            kind=PROGRAM,
+        )
+    unknown = unknown_needs(module.functions[name].interface)
+    if unknown:
+        return program_error(name, newer_text(unknown))
+    return None
 
 
 def read_program(name: str, module: Module) -> Any:
@@ -34,19 +52,10 @@ def read_program(name: str, module: Module) -> Any:
         devmod-readers is not installed.
     """
     readers = _readers()
-    spec = find_spec(PROGRAM)
     code: Any = module.code  # type: ignore[attr-defined]  # of a module with bytes
-    advice = pip_install("--upgrade devmod-core devmod-runtime")
-    if spec is not None and module.format not in spec.formats:
-        raise FormatError(
-            f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}",
-            kind=PROGRAM,
-        )
-    unknown = unknown_needs(module.functions[name].interface)
-    if unknown:
-        raise program_error(
-            name, f"needs {list_names(unknown)}, which a newer devmod reads: {advice}"
-        )
+    newer = newer_program(name, module)
+    if newer is not None:
+        raise newer
     if name not in code:
         raise program_error(name, "has no steps")
     program = readers.read_program(name, module.functions[name], code[name])
@@ -71,8 +80,11 @@ def candidate_of(kernel: str, module: Module) -> Any:
     `check_kernels`.
     """
     spec = find_spec(module.kind)
+    interface = interface_of(module, kernel)
+    if interface is not None and interface.newer:
+        interface = None  # its parameters are unknown
     return _readers().Candidate(
-        describe_candidate(module), spec is None or spec.has_grid, interface_of(module, kernel)
+        describe_candidate(module), spec is None or spec.has_grid, interface
     )
 
 

@@ -6,6 +6,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from devmod.errors import list_names, pip_install
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class Feature(NamedTuple):
     """A feature that a function can need.
@@ -59,3 +65,20 @@ FEATURES = {
         "subgroups",
     ),
 }
+
+#: What an interface with the key ``tune`` needs, so that a reader without variants refuses it.
+TUNED = "tuned"
+#: The needs that a program may have here. No other one of the known needs is of a program.
+PROGRAM_NEEDS = ("repeat",)
+_KNOWN = frozenset((*FEATURES, TUNED, *PROGRAM_NEEDS))
+
+
+def unknown_needs(needs: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the needs of a function that this devmod does not know."""
+    return tuple([each for each in needs if each not in _KNOWN])
+
+
+def newer_text(needs: Iterable[str]) -> str:
+    """Return the end of a message about needs that only a newer devmod reads."""
+    upgrade = pip_install("--upgrade devmod-core devmod-runtime")
+    return f"needs {list_names(needs)}, which a newer devmod reads: {upgrade}"

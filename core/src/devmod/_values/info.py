@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from devmod._values.value import Place
 
 
-#: What an interface with the key ``tune`` needs, so that earlier readers refuse the function.
-TUNED = "tuned"
-
-
 class _Tuned(Value):
     """The place of what `devmod._values.tuning.tuning_of` has read. It is no field."""
 
@@ -168,7 +164,16 @@ class Interface(_Tuned):
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:
-        """Return the interface of a map from `to_dict`. Raise FormatError for other objects."""
+        """Return the interface of a map from `to_dict`, or that of a newer function. Raise
+        FormatError for other objects.
+        """
+        try:
+            return cls._read(data)
+        except FormatError as error:
+            return newer_interface(data, error)
+
+    @classmethod
+    def _read(cls, data: object) -> Interface:
         rest = read_map(data, "an interface")
         params = read_list(rest.pop("params", []), "the params of an interface")
         blocks = read_list(rest.pop("blocks", []), "the blocks of an interface")
@@ -176,6 +181,17 @@ class Interface(_Tuned):
         if "needs" in fields:
             read_list(fields["needs"], "the needs of an interface")
         return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), extra=rest, **fields)
+
+    @property
+    def newer(self) -> tuple[str, ...]:
+        """The unknown needs of a newer function: its interface does not follow the rules that this
+        devmod knows. `extra` then has its whole map, and `params` is empty. () for all others.
+        """
+        if "params" not in self.extra:
+            return ()
+        from devmod._values.features import unknown_needs
+
+        return unknown_needs(self.needs)
 
     @property
     def values(self) -> tuple[Param, ...]:
@@ -254,7 +270,7 @@ class FunctionInfo(Value):
         if not all(type(tag) is int and -(2**31) <= tag < 2**31 for tag in extra):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None:
-            _check_interface(interface, len(types), subject)
+            interface = _checked_interface(interface, len(types), subject)
         self._set(
             name=name,
             arg_types=types,
@@ -267,8 +283,31 @@ class FunctionInfo(Value):
         return short_repr("FunctionInfo", signature_text(self.name, self, short=True))
 
 
-def _check_interface(interface: object, expected: int, subject: str) -> None:
-    """Check that an interface has as many values as the function has types."""
+def newer_interface(data: object, problem: FormatError) -> Interface:
+    """Return the interface of a newer function, whose map does not follow the rules here.
+
+    Raises
+    ------
+    FormatError
+        `problem`: each of its needs is known, so that the map is damaged.
+    """
+    from devmod._values.features import unknown_needs
+
+    needs = None
+    if isinstance(data, dict):
+        needs = data.get("needs")
+    if not isinstance(needs, list) or not all(isinstance(each, str) for each in needs):
+        raise problem
+    if not unknown_needs(needs):
+        raise problem
+    # No other interface has this key in `extra`.
+    return Interface(extra={"params": [], **data}, needs=needs)  # type: ignore[dict-item]
+
+
+def _checked_interface(interface: object, expected: int, subject: str) -> Interface:
+    """Return an interface that has as many values as the function has types, or that of a newer
+    function.
+    """
     if not isinstance(interface, Interface):
         raise FormatError(
             f"{subject} has an interface that is not an Interface: {type(interface).__name__}"
@@ -276,8 +315,10 @@ def _check_interface(interface: object, expected: int, subject: str) -> None:
     count = 0
     for param in interface.params:
         count += len(param.pack) or 1
-    if count != expected:
-        raise FormatError(f"{subject} has {expected} arg_types and an interface of {count} values")
+    if count == expected or interface.newer:
+        return interface
+    problem = f"{subject} has {expected} arg_types and an interface of {count} values"
+    return newer_interface(interface.to_dict(), FormatError(problem))
 
 
 def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int, int, int] | None:
@@ -322,6 +363,10 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
     """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record
     p block 64×1×1 needs fp16``.
     """
+    from devmod._values.features import TUNED, newer_text
+
+    if interface.newer:
+        return f"(…) {newer_text(interface.newer)}"
     if "kernels" in interface.extra:
         return _program_text(interface, short)
     params = [parameter_text(each) for each in interface.params]

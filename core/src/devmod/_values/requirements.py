@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from devmod._util.text import escape_line
 from devmod._values.dtypes import parse_dtype
-from devmod._values.info import TUNED
 from devmod._values.limits import LIMITS
+from devmod.errors import list_names, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class Requirements(NamedTuple):
     clauses
         Amounts, each with the clause of a message about it: what the arrays and steps of a program
         need. The other amounts are of a kernel.
+    unknown
+        Those of `features` that this devmod does not know.
+    newer
+        The unknown needs of a newer function, which no device runs here.
     """
 
     features: tuple[str, ...] = ()
@@ -54,6 +58,8 @@ class Requirements(NamedTuple):
     amounts: tuple[tuple[str, int], ...] = ()
     format: str = ""
     clauses: tuple[tuple[tuple[str, int], str], ...] = ()
+    unknown: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
 
 
 class Capabilities(NamedTuple):
@@ -106,6 +112,8 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
     """
     if interface is None:
         return Requirements(format=fmt)
+    if interface.newer:
+        return Requirements(format=fmt, newer=interface.newer)
     amounts = []
     if interface.block is not None:
         amounts += _block_amounts(interface.block, interface.subgroup)
@@ -143,12 +151,24 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         tuple(images),
         (*amounts, *_binding_counts(places).items()),
         fmt,
+        unknown=_unknown_of(interface),
     )
+
+
+def _unknown_of(interface: Interface) -> tuple[str, ...]:
+    if not interface.needs:
+        return ()
+    from devmod._values.features import unknown_needs
+
+    return unknown_needs(interface.needs)
 
 
 def _features_of(interface: Interface) -> tuple[str, ...]:
     features = dict.fromkeys(interface.needs)
-    features.pop(TUNED, None)  # a need of the reader, not of the device
+    if features:
+        from devmod._values.features import TUNED
+
+        features.pop(TUNED, None)  # a need of the reader, not of the device
     webgpu = interface.extra.get("features", [])
     if not isinstance(webgpu, list):  # a file may have anything there
         webgpu = [webgpu]
@@ -271,6 +291,10 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     capabilities
         `Device.capabilities`; None if they are unknown.
     """
+    if needed.newer:
+        from devmod._values.features import newer_text
+
+        return newer_text(needed.newer)
     if capabilities is None:
         return ""
     device = capabilities.device
@@ -282,6 +306,10 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     sizes: Sequence[int] = ()
     if needed.subgroup:
         sizes = device.subgroup_sizes
+    unknown = _unreported(needed.unknown, device)
+    if unknown:
+        upgrade = pip_install("--upgrade devmod-core devmod-runtime")
+        return f"needs {list_names(unknown)}, which neither this devmod nor {device} has: {upgrade}"
     missing = _missing(needed, device, sizes)
     if missing:
         return f"needs {escape_line(' and '.join(missing))}, which {device} does not have"
@@ -299,6 +327,14 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     if capabilities.limits:
         return _exceeded(needed, device, capabilities.limits)
     return ""
+
+
+def _unreported(unknown: Sequence[str], device: Any) -> list[str]:
+    """Return those of the unknown features that a device does not report."""
+    if not unknown:
+        return []
+    features = device.features or ()
+    return [name for name in unknown if name not in features]
 
 
 def _missing(needed: Requirements, device: Any, sizes: Sequence[int]) -> list[str]:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from devmod._values.dtypes import parse_dtype
 from devmod._values.expressions import ExpressionError, evaluate, names_in, read_expression
-from devmod._values.info import TUNED, Interface
+from devmod._values.features import TUNED
+from devmod._values.info import Interface
 from devmod._values.requirements import fits, requirements
 from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError, list_names
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from devmod._values.expressions import Expression
     from devmod._values.requirements import Capabilities
 
-#: The most variants: the limit on arrays and maps of a module's bytes is not far above.
+#: The most variants of a function.
 MAX_VARIANTS = 1024
 #: The most constants, and the most sizes.
 MAX_NAMES = 16
@@ -190,6 +191,8 @@ def variant_interface(interface: Interface, variant: Variant) -> Interface:
     result = interface
     if variant.interface is not None:
         result = Interface.from_dict(variant.interface)
+        if result.newer:  # `fits` refuses it
+            return result
         expected = [(each.name, each.type) for each in interface.values]
         if [(each.name, each.type) for each in result.values] != expected:
             raise FormatError("the interface of a variant has other parameters than the function")

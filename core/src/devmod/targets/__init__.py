@@ -24,8 +24,6 @@ NAMES = {
 }
 #: The kind of programs, which have no device and no compiler of their own: their kernels have.
 PROGRAM = "program"
-#: The names that `needs` of a program may have here: those of features of later files.
-PROGRAM_NEEDS = ("repeat",)
 #: The kinds of devices.
 KINDS = tuple(kind for kind in NAMES if kind != PROGRAM)
 #: The kind that messages propose first: each processor is a device of it.

@@ -75,6 +75,8 @@ class TunedFunction(Function):
         self._whole = info.interface
         if interface is None:
             interface = interface_with_block(info.interface, tuning.variants[0])
+            if interface.newer:  # all variants have its parameters
+                interface = info.interface
         super().__init__(name, info, launcher, interface=interface, **rules)
         #: The candidates whose variants it has, its own payload alone if it is of no bundle.
         self._candidates: Sequence[Any] = [self._rules.own]
