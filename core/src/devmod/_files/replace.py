@@ -19,7 +19,14 @@ from devmod._modules.const_loader import (
     as_constant,
     items_of,
 )
-from devmod._modules.module import LibraryModule, Module, copy_records, ordered, walk
+from devmod._modules.module import (
+    LibraryModule,
+    Module,
+    copy_records,
+    ordered,
+    usable_functions,
+    walk,
+)
 from devmod._modules.stored import StoredModule
 from devmod._values.info import Interface
 from devmod.errors import ArgumentError, did_you_mean, list_names
@@ -116,7 +123,7 @@ def _names(
     for module in walk(root):
         if module.kind != PROGRAM:
             continue
-        for info in module.functions.values():
+        for _, info in usable_functions(module.functions):
             interface = info.interface or Interface(())
             for param in interface.params:
                 name = param.extra.get("original")

@@ -18,6 +18,7 @@ from devmod.backend import (
     Once,
     device_of_call,
     dtype_name_of,
+    usable_functions,
 )
 from devmod.errors import ArgumentError, FormatError, LaunchError, condition_hint
 from devmod_opencl import _driver
@@ -166,7 +167,8 @@ class OpenCLPrograms(Builds):
             return self._build_portable(device)
         from devmod_opencl._trial import try_binary
 
-        try_binary(device, self.code, list(self._functions.values()))
+        readable = [info for _, info in usable_functions(self._functions)]
+        try_binary(device, self.code, readable)
         return _driver.build_binary(device.context, device.handle, self.code)
 
     def _build_portable(self, device: OpenCLDevice) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from devmod.backend import usable_functions
 from devmod.errors import DevmodError
 from devmod_runtime import GlobalsModule, has_compiler
 
@@ -37,7 +38,7 @@ class DriverModule(GlobalsModule):
 
         def make() -> DriverBinaries:
             assert isinstance(self.code, (bytes, memoryview))
-            names = [info.name for info in self.functions.values()]
+            names = [info.name for _, info in usable_functions(self.functions)]
             binaries = self.make_binaries(self.format, bytes(self.code), names)
             try:
                 binaries.check()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from devmod import FunctionInfo, Module
+from devmod.backend import usable_functions
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.opening import Opening
@@ -23,7 +24,7 @@ def kernels_of(info: FunctionInfo) -> Sequence[str]:
 
 def program_with(module: Module, kernel: str) -> str:
     """Return the first program of a module that launches a kernel; "" if none does."""
-    for name, info in module.functions.items():
+    for name, info in usable_functions(module.functions):
         if kernel in kernels_of(info):
             return name
     return ""

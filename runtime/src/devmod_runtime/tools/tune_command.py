@@ -21,6 +21,7 @@ from devmod.backend import (
     check_unsigned,
     read_tuning_file,
     tuning_of,
+    usable_functions,
     walk,
     write_tuning_file,
 )
@@ -278,7 +279,7 @@ def _own_target(module: Module) -> _Target:
     known: list[TuningRecord] = []
     keys = {}
     for leaf in walk(module):
-        for name, info in leaf.functions.items():
+        for name, info in usable_functions(leaf.functions):
             if info.interface is not None and tuning_of(info.interface) is not None:
                 key = keys[name, leaf.kind] = own_key(name, leaf.kind, info.interface)
                 write_own(key, ())  # an error before the launches

@@ -20,7 +20,15 @@ from devmod._modules.stored import StoredModule, release
 from devmod._util.tables import aligned
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
-from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
+from devmod.backend import (
+    BINARY_SERIALIZABLE,
+    newer_program,
+    payload_of,
+    tag_problem,
+    temporary_folder,
+    usable_functions,
+    walk,
+)
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -407,13 +415,13 @@ def _check(module: Module) -> bool:
     """Return whether a payload was read here. Raise FormatError or CompileError for one that no
     device can use, or launch tags with which a function cannot be called.
     """
-    for name, info in module.functions.items():
+    for name, info in usable_functions(module.functions):
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"the {module.kind} function {name!r} cannot be called: {problem}")
     if module.kind == PROGRAM:
-        for name, info in module.functions.items():
+        for name in module:
             # What a newer devmod runs is refused, and the others are compared.
-            if info.interface is None or not info.interface.needs:
+            if newer_program(name, module) is None:
                 check_program(name, module)
         return True
     payload = payload_of(module)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import devmod
-from devmod.backend import requirements, tuning_of, walk
+from devmod.backend import requirements, tuning_of, usable_functions, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text, list_names
 from devmod_targets._spelling import in_shell_of_others
@@ -200,7 +200,7 @@ def _functions_of(
             places = sorted(
                 (each.kind, each.format, getattr(each, "variant", "")) for each in walk(module)
             )
-            for name, info in module.functions.items():
+            for name, info in usable_functions(module.functions):
                 yield file, module, name, info, places
 
 
