@@ -44,6 +44,7 @@ LATER = {
     "a block of four": interface(block=[1, 1, 1, 1]),
     "fewer values than types": {"params": []},
     "no array of parameters": {"params": {}},
+    "the key tune": interface(tune={}),
 }
 
 

@@ -24,6 +24,9 @@ MAX_DEPTH = 32
 #: bytes of the data. An empty map takes one byte in the file and 64 in memory.
 FREE_CONTAINERS = 1024
 BYTES_A_CONTAINER = 8
+#: The limit on those of one ``tune``, which is apart: one for so many bytes of it. A variant with
+#: one value takes ten bytes and two of them.
+BYTES_A_CONTAINER_APART = 4
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -48,6 +51,8 @@ class Reader:
         The kind of a FormatError.
     size
         The size to which the limit on arrays and maps is proportional; None: that of the data.
+    most
+        The limit on arrays and maps in values of any type; None: that of the size.
 
     Notes
     -----
@@ -57,6 +62,7 @@ class Reader:
 
     __slots__ = (
         "_end",
+        "_most",
         "_room",
         "at",
         "base",
@@ -69,7 +75,13 @@ class Reader:
     )
 
     def __init__(
-        self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None
+        self,
+        data: memoryview | bytes,
+        subject: str,
+        kind: str = "",
+        *,
+        size: int | None = None,
+        most: int | None = None,
     ) -> None:
         self.data: Any = data
         self.subject = subject
@@ -82,7 +94,9 @@ class Reader:
         if size is None:
             size = self._end
         self.size = size
-        self._room = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
+        if most is None:
+            most = FREE_CONTAINERS + size // BYTES_A_CONTAINER
+        self._most = self._room = most
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """Return the error that names the field and the offset."""
@@ -292,10 +306,23 @@ class Reader:
         """
         self._room -= 1
         if self._room < 0:
-            most = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
             raise self.error(
-                f"more than {most} arrays and maps in values of any type, too many for {self.size} bytes"
+                f"more than {self._most} arrays and maps in values of any type, too many for {self.size} bytes"
             )
+
+    def read_map_apart(self) -> dict[str, Any]:
+        """Read a map and its values, with a limit of their own on arrays and maps."""
+        start = self.at
+        self.read_map()  # raises the error of another type
+        self.at = start
+        self.skip()
+        # If the framing is invalid, nothing was skipped, and reading the rest raises the error.
+        part = self.data[start : self.at] or self.data[start:]
+        apart = Reader(part, self.subject, self.kind, most=len(part) // BYTES_A_CONTAINER_APART)
+        apart.base = self.base + start
+        apart.within = self.within
+        apart.field = self.field
+        return apart.read_map_object()
 
     # -- framing
 
@@ -356,6 +383,21 @@ class Reader:
         if free:
             self._room -= containers
         return values
+
+    def skip_apart(self) -> bool:
+        """Skip an object, if its framing is valid and its arrays and maps are within the limit of
+        `read_map_apart`. Return whether it was skipped.
+        """
+        start = self.at
+        room = self._room
+        self._room = self._end  # each takes a byte or more
+        is_valid = self.skip(free=True)
+        containers = self._end - self._room
+        self._room = room
+        if not is_valid or containers > (self.at - start) // BYTES_A_CONTAINER_APART:
+            self.at = start
+            return False
+        return True
 
     # -- bytes
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from devmod._formats.msgpack import Reader
 from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
-from devmod._values.info import FunctionInfo, Interface
+from devmod._values.info import FunctionInfo, Interface, newer_interface
 from devmod.errors import FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from devmod._formats.repeats import Repeats
-    from devmod._values.code import Binary, Code, Contents, Functions
+    from devmod._values.code import Binary, Code, Contents, Fields, Functions
     from devmod._values.spec import TargetSpec
 
 #: The maximum size of a msgpack binary in bytes.
 MAX_BIN = 0xFFFFFFFF
+#: The numbers of items of a function: without an interface, with one, and of a tuned function.
+_ITEMS = (4, 5, 6)
 _EXTRA = attrgetter("extra")
 
 
@@ -111,13 +113,14 @@ def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[B
 # kinds have fmt, fmap and code; WebGPU has fmap and code.
 #
 #   fmt    str    one of the kind's formats
-#   fmap   map    str (the name that callers use) -> array of 4 or 5:
+#   fmap   map    str (the name that callers use) -> array of 4 to 6:
 #                   0  str    the symbol or entry point for the driver
 #                   1  array  of the types of the arguments, each DLPack's data type
 #                             [code u8, bits u8, lanes u16]
 #                   2  array  of str, the launch parameter tags
 #                   3  array  of i32, the extra tags
 #                   4  map    the interface (Interface.to_dict); missing if there is no interface
+#                   5  map    its key tune, which is not in that map; missing if it has none
 #   code   bin    the payload
 #          map    str (the name of an entry) -> bin, for a kind with a shader map
 #
@@ -243,7 +246,11 @@ def _pack_fmap(fmap: Functions, kind: str, pack: Callable[[object, str], bytes])
         types = [*map(parse_dtype, info.arg_types)]
         fields: list[object] = [info.name, types, info.launch_param_tags, info.arg_extra_tags]
         if info.interface is not None:
-            fields.append(info.interface.to_dict())
+            interface = info.interface.to_dict()
+            tune = interface.pop("tune", None)
+            fields.append(interface)
+            if tune is not None:
+                fields.append(tune)
             has_extra = has_extra or _has_extra(info.interface)
         parts += (pack(name, subject), pack(fields, subject))
     packed = b"".join(parts)
@@ -339,18 +346,27 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
             count = reader.read_array()
         except FormatError:
             count = 0
-        if not (count in (4, 5) and reader.skip(4) and (count == 4 or reader.skip(free=True))):
+        if not _skip_items(reader, count):
             reader.at = at  # the strict reader raises the error that names the field
             _read_info(reader, f"fmap of {quote_name(name)}")
     return StoredFunctions(reader, first, places)
+
+
+def _skip_items(reader: Reader, count: int) -> bool:
+    """Skip the items of a function. Return whether their number and their framing are valid."""
+    if count not in _ITEMS or not reader.skip(4):
+        return False
+    if count > 4 and not reader.skip(free=True):
+        return False
+    return count < 6 or reader.skip_apart()
 
 
 def _read_info(reader: Reader, subject: str) -> FunctionInfo:
     start = reader.at
     reader.field = subject
     count = reader.read_array()
-    if count not in (4, 5):
-        raise reader.error(f"expected an array of 4 or 5, found one of {count}", start)
+    if count not in _ITEMS:
+        raise reader.error(f"expected an array of 4 to 6, found one of {count}", start)
     reader.field = f"{subject}, name"
     symbol = reader.read_str()
     reader.field = f"{subject}, arg_types"
@@ -361,15 +377,30 @@ def _read_info(reader: Reader, subject: str) -> FunctionInfo:
     extra = [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
     reader.field = f"{subject}, interface"
     fields: dict[str, object] | None = None
-    if count == 5:
+    if count > 4:
         fields = reader.read_map_object()
-    interface = None
+    tune = None
+    if count > 5:
+        reader.field = f"{subject}, tune"
+        tune = reader.read_map_apart()
+        reader.field = f"{subject}, interface"
     try:
-        if fields is not None:
-            interface = Interface.from_dict(fields)
+        interface = _interface_of(fields, tune)
         return FunctionInfo(symbol, types, tags, extra, interface)
     except FormatError as error:
         raise reader.error(str(error), start) from None
+
+
+def _interface_of(fields: Fields | None, tune: Fields | None) -> Interface | None:
+    """Return the interface of a function's last items, of which either may be missing."""
+    if fields is None:
+        return None
+    if "tune" in fields:
+        problem = "the interface has the key 'tune', which is an item of the function"
+        return newer_interface(fields, FormatError(problem))
+    if tune is not None:
+        fields["tune"] = tune
+    return Interface.from_dict(fields)
 
 
 def read_dtype(reader: Reader) -> DType:
