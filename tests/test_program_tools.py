@@ -913,5 +913,4 @@ def test_inspect_says_that_a_program_cannot_be_read_here(
         text = "programs cannot be read here: devmod-readers is not installed. To add it: pip install devmod-readers"
     assert f"      its steps are not shown: {text}\n" in call(capsys, "inspect", file)[1]
     status, out, err = call(capsys, "inspect", file, "--verify")
-    expected = (1, False, f"devmod: error: {text}\n") if reason == "newer" else (0, True, "")
-    assert (status, f"\nPrograms not checked: {text}\n" in out, err) == expected
+    assert (status, f"\nPrograms not checked: {text}\n" in out, err) == (0, True, "")

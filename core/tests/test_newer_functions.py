@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 from candidates import Register, Runtime, chosen
+from command_line import printed_by
 from each_case import check_each, refusal
 from stored import Raw
 
@@ -166,3 +168,46 @@ def test_candidates_agree_without_a_newer_one() -> None:
     newer = function(interface(x={"kind": "tensor"}, needs=["later"]))
     root = devmod.loads(file({"f": newer}, {"f": function(other.to_dict())}))
     devmod.dumps(devmod.bundle(*root.imports))
+
+
+# -- devmod inspect
+
+
+def test_inspect_shows_a_newer_function_in_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "k.devmod"
+    path.write_bytes(beside("a kind", "later"))
+    for options in ([], ["--verify"], ["--source"]):
+        lines = printed_by(capsys, "inspect", path, *options).out.splitlines()
+        at = lines.index(f"    f(…) {NEEDS}")
+        assert lines[at + 1] == "    g(x: float32* rw, n: int32)"
+        assert "    h(x: float32* rw, n: int32)" in lines
+
+    tree = json.loads(printed_by(capsys, "inspect", path, "--json").out)["module"]
+    newer, good = tree["imports"][0]["functions"]
+    assert (newer["newer"], newer["interface"]["params"][0]["kind"]) == (
+        ["later"],
+        "acceleration_structure",
+    )
+    assert newer["arg_types"] == ["handle", "int32"]
+    assert "newer" not in good
+
+
+def test_inspect_shows_a_damaged_function_in_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "k.devmod"
+    path.write_bytes(beside("a kind"))
+    text = refusal(FormatError, devmod.load(path).imports[0].functions.__getitem__, "f")
+    for options in ([], ["--verify"], ["--source"]):
+        lines = printed_by(capsys, "inspect", path, *options, status=1).out.splitlines()
+        at = lines.index(f"    f(…) is damaged: {text}")
+        assert lines[at + 1] == "    g(x: float32* rw, n: int32)"
+        assert "    h(x: float32* rw, n: int32)" in lines
+        assert lines[-1] == "Damaged functions: 'f'. The exit status is 1."
+
+    tree = json.loads(printed_by(capsys, "inspect", path, "--json", status=1).out)["module"]
+    damaged, good = tree["imports"][0]["functions"]
+    assert (damaged["problem"], damaged["interface"], damaged["arg_types"]) == (text, None, None)
+    assert ("problem" in good, good["name"]) == (False, "g")

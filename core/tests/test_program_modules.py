@@ -12,6 +12,7 @@ from typing import Any
 import msgpack
 import pytest
 from candidates import FakeDevice, Register, Runtime
+from command_line import printed_by
 from each_case import refusal
 from test_load_ranges import Reads
 from test_without_runtime import run
@@ -168,6 +169,74 @@ def test_an_unknown_need_does_not_fit(runtimes: Any) -> None:
         assert explained(root, device) == [("opencl", "refused", "", text)]
 
 
+def with_interface(module: devmod.Module, change: Callable[[dict[str, Any]], None]) -> Any:
+    """Return a file with a program whose interface is changed."""
+    made: Any = module.imports[0]
+    info = made.functions["p"]
+    fields = info.interface.to_dict()
+    change(fields)
+    _, fmap, *rest = msgpack.Unpacker(io.BytesIO(made.save_to_bytes()), strict_map_key=False)
+    fmap["p"][4] = fields
+
+    class Changed(Programs):
+        functions = made.functions
+
+    newer = Changed(b"".join(map(msgpack.packb, ["steps1", fmap, *rest])))
+    newer.import_module(module.imports[1])
+    return loaded(devmod.bundle(newer, module.imports[1], mixed=True))
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("value", [{"kind": "tensor"}, {"role": "slot"}, {"access": "atomic"}])
+def test_a_newer_program_is_refused_and_its_kernels_can_be_used(
+    runtimes: Any, value: dict[str, str]
+) -> None:
+    runtimes(opencl=("",))
+
+    def change(fields: dict[str, Any]) -> None:
+        fields["params"][0] |= value
+        fields["needs"] = ["loops"]
+
+    root = with_interface(program(kernels("opencl", "first", "second")), change)
+    upgrade = "pip install --upgrade devmod-core devmod-runtime"
+    text = f"it needs 'loops', which a newer devmod-runtime has: {upgrade}"
+    assert explained(root) == [("opencl", "refused", "", text)]
+    text = f"the program 'p' needs 'loops', which a newer devmod reads: {upgrade}"
+    assert refusal(FormatError, devmod.backend.read_program, "p", root.imports[0]) == text
+    assert devmod.explain(root).best("first") is not None
+    assert devmod.loads(devmod.dumps(root)).imports[0].save_to_bytes() == (
+        root.imports[0].save_to_bytes()
+    )
+
+
+@pytest.mark.row("R41", "R50")
+def test_inspect_shows_a_newer_and_a_damaged_program(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    module = program(kernels("opencl", "first", "second"))
+    path = tmp_path / "p.devmod"
+    shown = "p(…) needs 'loops', which a newer devmod reads: pip install --upgrade devmod-core devmod-runtime"
+    unread = "its steps are not shown: the program 'p' needs 'loops'"
+    unknown = "its steps are not shown: the program 'p': "
+    for value, needs, text in (
+        ({"kind": "tensor"}, ["loops"], shown),
+        ({"role": "slot"}, ["loops"], unread),
+        ({"kind": "tensor"}, [], "p(…) is damaged: the bytes of the program module: fmap of 'p'"),
+        ({"role": "slot"}, [], unknown),
+    ):
+
+        def change(fields: dict[str, Any]) -> None:
+            fields["params"][0] |= value  # noqa: B023
+            fields["needs"] = needs  # noqa: B023
+
+        devmod.save(with_interface(module, change), path)
+        out = printed_by(capsys, "inspect", path, status=int(not needs)).out
+        assert text in out
+        assert "first(y: float32* rw) any block" in out
+        if needs:
+            assert "any block" in printed_by(capsys, "inspect", path, "--verify").out
+
+
 @pytest.mark.row("R24")
 def test_explain_has_what_is_missing(runtimes: Any) -> None:
     runtimes(opencl=("",), cuda=())
@@ -209,7 +278,7 @@ def test_the_real_module_has_its_imports_before_its_first_function(register: Reg
 
 
 @pytest.mark.row("R19")
-def test_a_newer_format_is_listed_and_saved() -> None:
+def test_a_newer_format_is_listed_and_saved(runtimes: Any) -> None:
     made = program(kernels("opencl", "first", "second"))
 
     class Newer(Programs):
@@ -231,6 +300,9 @@ def test_a_newer_format_is_listed_and_saved() -> None:
         text
         == f"the programs have the format 'steps2', which a newer devmod-runtime runs: {upgrade}"
     )
+    runtimes(opencl=("",))
+    text = f"it has the format 'steps2', which a newer devmod-runtime runs: {upgrade}"
+    assert explained(root) == [("opencl", "refused", "", text)]
 
 
 def test_kernels_come_from_one_import(runtimes: Any) -> None:

@@ -401,14 +401,16 @@ def test_an_invalid_function_of_a_candidate_affects_no_other_function_of_a_bundl
 
 
 @pytest.mark.row("R19")
-def test_inspect_refuses_an_invalid_function(
+def test_inspect_shows_an_invalid_function_and_the_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "k.devmod"
     devmod.save(from_wire("opencl", THREE, ("a", "bad", "b")), path)
     for options in ((), ("--verify",)):
         assert main(["inspect", *options, str(path)]) == 1
-        assert BAD_TYPE in capsys.readouterr().err
+        lines = capsys.readouterr().out.splitlines()
+        at = lines.index(f"  bad(…) is damaged: {BAD_TYPE}")
+        assert (lines[at - 1], lines[at + 1]) == ("  a()", "  b()")
 
 
 @pytest.mark.row("R19", "R42")

@@ -22,7 +22,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
 from devmod._modules.payload import inspect_payload
-from devmod._modules.programs import check_program, read_program
+from devmod._modules.programs import check_program, newer_program, read_program
 from devmod._modules.stored import StoredModule, own_bytes, release
 from devmod._modules.variant import payload_of
 from devmod._plugins import registry
@@ -50,6 +50,7 @@ def describe(
     verify: bool = False,
     source: bool = False,
     begin: Callable[[str, int | None], object],
+    damaged: list[str],
 ) -> Description:
     """Return the file's format and size, its module tree, and the commands that install the missing
     runtimes.
@@ -69,6 +70,8 @@ def describe(
         Whether each module has its sources and its payload of text, by format.
     begin
         Called with the first line and the size of the file, before the modules are listed.
+    damaged
+        Gets the names of damaged functions, during printing.
 
     Raises
     ------
@@ -104,7 +107,8 @@ def describe(
         result["tuning"] = [each.to_dict() for each in records]
     if caught:
         result["tuning_problems"] = [str(each.message) for each in caught]
-    return result | checked | {"module": _tree(module, name, source, common)} | missing
+    tree = _tree(module, name, source, common, damaged)
+    return result | checked | {"module": tree} | missing
 
 
 def _unknown_of(root: Module) -> list[Description]:
@@ -182,6 +186,8 @@ def _verified(module: Module, name: str) -> bool:
         The bytes have another digest, or a function has launch tags with which it cannot be called.
     """
     for function, info in _infos(module):
+        if isinstance(info, FormatError) or _needs_of_newer(info):
+            continue  # it is shown with the reason
         problem = tag_problem(info.launch_param_tags)
         if problem:
             raise FormatError(
@@ -197,19 +203,28 @@ def _verified(module: Module, name: str) -> bool:
 
 
 def _checked_programs(root: Module) -> Description:
-    """Return how many programs were checked against the candidates of their kernels, and why they
+    """Return how many programs were checked against the candidates of their kernels, and why others
     were not.
     """
     programs = []
+    problem = ""
     for each in walk(root):
-        if each.kind == PROGRAM and not _features_of(each):
-            programs += [(name, each) for name in each.function_names]
+        if each.kind != PROGRAM or _features_of(each):
+            continue
+        for name, info in _infos(each):
+            if isinstance(info, FormatError):
+                continue  # it is shown with the error
+            newer = newer_program(name, each)
+            if newer is None:
+                programs.append((name, each))
+            else:
+                problem = problem or str(newer)
     try:
         for name, module in programs:
             check_program(name, module)
     except ToolchainNotFoundError as error:
         return {"checked": 0, "problem": str(error)}
-    return {"checked": len(programs), "problem": ""}
+    return {"checked": len(programs), "problem": problem}
 
 
 def signature(name: str, info: FunctionInfo) -> str:
@@ -314,9 +329,11 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
         ) from error
 
 
-def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> Description:
+def _tree(
+    root: Module, path: str, source: bool, common: Mapping[int, Any], damaged: list[str]
+) -> Description:
     """Return the description of the root. The imports of a module are described when they are
-    printed, each once. `common` is by bundle.
+    printed, each once. `common` is by bundle. `damaged` gets the names of damaged functions.
     """
     numbers: dict[int, int] = {}
     sources: dict[int, dict[str, int]] = {}
@@ -330,7 +347,7 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> D
                 f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect"
             )
         number = numbers[id(module)] = len(numbers)
-        described = _module(module, number)
+        described = _module(module, number, damaged)
         described["imports"] = lambda: (describe_module(each, depth + 1) for each in module.imports)
         if source:
             described["source"] = partial(_texts, module, number, sources)
@@ -342,7 +359,7 @@ def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> D
     return result
 
 
-def _module(module: Module, number: int) -> Description:
+def _module(module: Module, number: int, damaged: list[str]) -> Description:
     result: Description = {
         "number": number,
         "kind": module.kind,
@@ -357,7 +374,7 @@ def _module(module: Module, number: int) -> Description:
     features = _features_of(module)
     if features:
         result["features"] = list(features)
-    result["functions"] = partial(_functions, module)
+    result["functions"] = partial(_functions, module, damaged)
     result["origin"] = None
     if module.origin is not None:
         result["origin"] = module.origin.to_dict()
@@ -424,9 +441,13 @@ def _payload_text(module: Module, texts: Source) -> Description:
     return {module.format: text}
 
 
-def _functions(module: Module) -> Iterator[Description]:
+def _functions(module: Module, damaged: list[str]) -> Iterator[Description]:
     is_readable = _is_readable(module)
     for name, info in _infos(module):
+        if isinstance(info, FormatError):
+            damaged.append(name)
+            yield _damaged_function(name, info)
+            continue
         interface = info.interface
         result: Description = {
             "name": name,
@@ -442,9 +463,32 @@ def _functions(module: Module) -> Iterator[Description]:
             result["arg_types"] = list(info.arg_types)
         if interface is not None:
             result["interface"] = interface.to_dict()
-            if module.kind == PROGRAM:
-                result["program"] = _program(name, interface, module)
+            newer = interface.newer
+            if newer:
+                result["newer"] = list(newer)
+            elif module.kind == PROGRAM:
+                result["program"] = _program(name, interface, module, damaged)
         yield result
+
+
+def _damaged_function(name: str, error: FormatError) -> Description:
+    """Return the description of a function whose interface cannot be read."""
+    return {
+        "name": name,
+        "symbol": None,
+        "signature": f"{name}(…) is damaged: {error}",
+        "arg_types": None,
+        "launch_param_tags": [],
+        "interface": None,
+        "problem": str(error),
+    }
+
+
+def _needs_of_newer(info: FunctionInfo) -> Names:
+    """Return the unknown needs of a newer function; () for all others."""
+    if info.interface is None:
+        return ()
+    return info.interface.newer
 
 
 #: The declarations of a program that are no part of its signature, by their role.
@@ -456,9 +500,9 @@ _DECLARED = {
 }
 
 
-def _program(name: str, interface: Interface, module: Module) -> Description:
+def _program(name: str, interface: Interface, module: Module, damaged: list[str]) -> Description:
     """Return the declarations and the steps of a program as text. "problem" has why it has no
-    steps.
+    steps. `damaged` gets the name if they are damaged.
     """
     result: Description = {key: [] for key in _DECLARED.values()}
     for param in interface.params:
@@ -474,6 +518,8 @@ def _program(name: str, interface: Interface, module: Module) -> Description:
     try:
         program = read_program(name, module)
     except DevmodError as error:
+        if isinstance(error, FormatError) and newer_program(name, module) is None:
+            damaged.append(name)
         return result | {"problem": str(error)}
     finally:
         release(module)
@@ -505,20 +551,25 @@ def _step(step: Any) -> str:
     return f"{step.kernel}({', '.join(parts)})"
 
 
-def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
+def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo | FormatError]]:
     """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those
-    of its candidates.
+    of its candidates. A damaged one has its error in the place of the info.
     """
     if holds_candidates(module):
         release(module)
         return
     functions = module.functions
     release(module)
+    read = functions.__getitem__
+    if isinstance(functions, StoredFunctions):
+        read = functions.read
     for name in functions:
-        if isinstance(functions, StoredFunctions):
-            yield name, functions.read(name)
+        try:
+            info = read(name)
+        except FormatError as error:
+            yield name, error
         else:
-            yield name, functions[name]
+            yield name, info
 
 
 def _common_functions(bundle: Module) -> Iterator[Description]:

@@ -27,7 +27,7 @@ from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import duration_text
-from devmod.errors import function_not_found, pip_install
+from devmod.errors import function_not_found, list_names, pip_install
 from devmod.targets import PROGRAM
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ Examples:
 \b
 Exit status:
   0  done
-  1  an error, or with --here or --device a function without a candidate that can run there
+  1  an error, a damaged function, or with --here or --device a function without a candidate that can run there
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
@@ -141,11 +141,16 @@ def command(
         raise click.UsageError(
             f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown"
         )
-    _show_file(file, as_json, verify, source)
+    damaged = _show_file(file, as_json, verify, source)
+    if damaged:
+        context.exit(1)
 
 
-def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
-    """Show all modules of a file, and what to install."""
+def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> list[str]:
+    """Show all modules of a file, and what to install. Return the names of the damaged
+    functions.
+    """
+    damaged: list[str] = []
     with shared_scan():  # functions and sources are read during printing
         lines = []
 
@@ -156,10 +161,10 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
             else:
                 lines.append(line)
 
-        description = describe(file, verify=verify, source=source, begin=begin)
+        description = describe(file, verify=verify, source=source, begin=begin, damaged=damaged)
         if as_json:
             print_json(description)
-            return
+            return damaged
         echo_all(chain(lines, _lines_of(description["module"], "", [])))
     echo()
     if "unknown" in description:
@@ -191,6 +196,10 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> None:
             )
         echo()
     _print_missing(description)
+    if damaged:
+        echo()
+        echo(f"Damaged functions: {list_names(damaged)}. The exit status is 1.")
+    return damaged
 
 
 def _show_choice(
