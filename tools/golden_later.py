@@ -1,14 +1,17 @@
-"""Files that a later devmod may write: records with features that version 1 does not have, and
-sections behind the records. Version 1 lists them, and uses everything else of the file.
+"""Files that a later devmod may write: records with features that version 1 does not have, sections
+behind the records, and functions with needs and values that it does not have. Version 1 lists them,
+and uses everything else of the file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
 
 import devmod
 from handmade import file_of, headed, row
@@ -16,8 +19,9 @@ from handmade import file_of, headed, row
 EXPECTATIONS = "expectations.json"
 ABOUT = (
     "What this devmod reads in files that a later one may write: each module with its functions, "
-    "the error of its use if it needs a newer devmod, and that of its sources. Written by `make "
-    "golden` alone, from tools/golden_later.py."
+    "the error of its use if it needs a newer devmod, and that of its sources; the unknown needs of "
+    "newer functions, and the errors of damaged ones. Written by `make golden` alone, from "
+    "tools/golden_later.py."
 )
 _FUNCTION = b"\x94\xa1k\x90\x90\x90"
 #: The bytes of an opencl module with the function "g".
@@ -73,10 +77,52 @@ def _cases() -> Iterator[tuple[str, bytes]]:
     record = _record(PLAIN, kind="opencl", format="cl", functions=["g"], rank=0)
     yield "sections", _with_sections(record)
 
+    yield "newer functions", _functions(["fp16", "later"])
+    yield "damaged functions", _functions(["fp16"])
+
+
+#: Values that version 1 does not have, in an interface or in its parameter `x`.
+_LATER: dict[str, dict[str, Any]] = {
+    "kind": {"kind": "tensor"},
+    "access": {"access": "atomic"},
+    "type": {"type": "float4_e3m0"},
+    "default": {"kind": "scalar", "type": "int32", "default": {"expression": ["n"]}},
+    "block": {"block": [1, 1, 1, 1]},
+    "fewer": {"params": []},
+}
+
+
+def _functions(needs: list[str]) -> bytes:
+    """Return a file with a function of each value of `_LATER`, and others with a valid interface,
+    of which some have these needs too.
+    """
+    functions = {"good": _function(), "need": _function(needs)}
+    for name, changes in _LATER.items():
+        functions[name] = _function(needs, changes)
+    data = b"".join([_pack("cl"), _pack(functions), _pack(b"abc")])
+    fields = {"kind": "opencl", "format": "cl", "functions": [*functions]}
+    plain = {"kind": "opencl", "format": "cl", "functions": ["g"]}, PLAIN
+    return _file([(fields, data), plain])
+
+
+def _function(needs: Sequence[str] = (), changes: dict[str, Any] | None = None) -> list[Any]:
+    """Return the items of a function, with changes to its interface or to its parameter `x`."""
+    param = {"name": "x", "kind": "buffer", "type": "float32", "access": "rw"}
+    interface: dict[str, Any] = {"params": [param], "needs": [*needs]}
+    for key, value in (changes or {}).items():
+        if key in ("params", "block"):
+            interface[key] = value
+        else:
+            param[key] = value
+    return ["k", [[3, 64, 1]], [], [], interface]
+
+
+def _pack(value: object) -> bytes:
+    packed: bytes = msgpack.packb(value)
+    return packed
+
 
 def _with_sections(record: dict[str, Any]) -> bytes:
-    import msgpack  # type: ignore[import-untyped]
-
     page = msgpack.packb({"modules": [record]})
     bodies = [b"notes", b"", b"more of tomorrow"]
     sections = [
@@ -105,7 +151,29 @@ def describe(data: bytes) -> list[dict[str, Any]]:
                 use()
             except devmod.FormatError as error:
                 found[key] = str(error)
-        result.append(found)
+        result.append(found | _described_functions(module))
+    return result
+
+
+def _described_functions(module: Any) -> dict[str, Any]:
+    """Return the unknown needs of the newer functions of a module, and the errors of the damaged
+    ones.
+    """
+    newer = {}
+    damaged = {}
+    for name in module:
+        try:
+            interface = module.functions[name].interface
+        except devmod.FormatError as error:
+            damaged[name] = str(error)
+            continue
+        if interface is not None and interface.newer:
+            newer[name] = list(interface.newer)
+    result: dict[str, Any] = {}
+    if newer:
+        result["newer"] = newer
+    if damaged:
+        result["damaged"] = damaged
     return result
 
 
