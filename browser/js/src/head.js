@@ -1,7 +1,7 @@
 // The parts of the index of a `.devmod` file: its head and its pages. docs/formats.md has the layout.
 
 import { joined, sameItems } from "./bytes.js";
-import { FormatError } from "./errors.js";
+import { FormatError, quoteName } from "./errors.js";
 import { isMap, Reader } from "./msgpack.js";
 import { checkRepeats } from "./repeats.js";
 
@@ -10,14 +10,16 @@ import { checkRepeats } from "./repeats.js";
 
 const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
 /** The number of version 1 of the format. */
-const NUMBER = 5;
+const NUMBER = 6;
 const HEADER = 48;
 const ALIGN = 64;
 /** The largest head and the largest page in bytes. */
 const MAX_INDEX = 2 ** 26;
 const MAX_NUMBER = 2 ** 32 - 1;
-/** The most bytes by which a module's bytes begin behind a multiple of `ALIGN`. */
-const MAX_SHIFT = ALIGN - 1;
+/** The most bytes by which the bytes of a record begin behind a multiple of `ALIGN`. */
+const MAX_SHIFT = 0xffff;
+/** The largest alignment of the first blob. */
+const MAX_ALIGN = 2 ** 16;
 /** The most bytes that compressed bytes of size n unpack to: `n * MAX_RATIO`, and `FREE_UNPACKED` more for a whole file. */
 export const [FREE_UNPACKED, MAX_RATIO] = [2n ** 20n, 256];
 const MAX_INT64 = 2n ** 63n - 1n;
@@ -29,17 +31,17 @@ const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
  * What a record is, as messages say it.
- * @typedef {"module" | "sources" | "part"} Role
+ * @typedef {"module" | "sources" | "part" | "attachment"} Role
  */
 /** The roles of the records in the arrays of a page. @type {Record<string, Role>} */
-const ROLES = { modules: "module", sources: "sources", parts: "part" };
+const ROLES = { modules: "module", sources: "sources", parts: "part", attached: "attachment" };
 /**
  * What a page of names says of a candidate of another page.
  * @typedef {{ number: number, rank: number, variant: readonly string[] }} Claim
  */
 
 /**
- * One record of the index: a module; or sources, or a part of constants, whose kind is "". `offset` counts from the first byte of the file, and is null for a
+ * One record of the index: a module; or sources, a part or an attachment, whose kind is "". `offset` counts from the first byte of the file, and is null for a
  * node without bytes. `unpacked` is the size of what zstd compressed to its bytes.
  * @typedef {object} Entry
  * @property {Role} role
@@ -59,6 +61,8 @@ const ROLES = { modules: "module", sources: "sources", parts: "part" };
  * @property {number} shift The bytes between a multiple of 64 and its bytes.
  * @property {number | null} sources The number of the record of its sources.
  * @property {number[]} parts The numbers of the records of its large constants.
+ * @property {string} function The name of the function of an attachment.
+ * @property {string} tag What the bytes of an attachment are.
  */
 
 /**
@@ -128,7 +132,7 @@ export async function readHead(source) {
 }
 
 /**
- * Read what a head says: the number of candidates, the roots (null: the candidates), and its pages.
+ * Read what a head says: the number of candidates, the roots (null: the candidates), the alignment of the first blob, and its pages.
  * @param {Uint8Array} head
  * @param {number} end The offset of the first page.
  * @param {string} place
@@ -138,6 +142,7 @@ export function readHeadFields(head, end, place) {
   const fields = {
     candidates: -1,
     roots: /** @type {number[] | null} */ (null),
+    align: ALIGN,
     pages: /** @type {Page[]} */ ([]),
     sections: /** @type {number[]} */ ([]),
   };
@@ -145,6 +150,7 @@ export function readHeadFields(head, end, place) {
     reader.field = key;
     if (key === "candidates") fields.candidates = reader.readInt(0, MAX_NUMBER);
     else if (key === "roots") fields.roots = readNumbers(reader);
+    else if (key === "align") fields.align = readAlign(reader);
     else if (key === "pages") fields.pages = readPages(reader, end);
     else if (key === "sections") fields.sections = readSections(reader);
     else reader.readValue();
@@ -153,6 +159,14 @@ export function readHeadFields(head, end, place) {
   if (fields.candidates < 0) throw new FormatError(`the index of ${place} has no candidates`);
   if (!fields.pages.length) throw new FormatError(`the index of ${place} has no pages`);
   return fields;
+}
+
+/** @param {Reader} reader */
+function readAlign(reader) {
+  const start = reader.at;
+  const align = reader.readInt(ALIGN, MAX_ALIGN);
+  if (align & (align - 1)) throw reader.error(`${align} is no power of two`, start);
+  return align;
 }
 
 /**
@@ -247,7 +261,7 @@ export function compareBytes(one, other) {
 }
 
 /**
- * Read a page: its records, whose offsets count from `base`, and its names of candidates of other pages.
+ * Read a page: its records, whose offsets count from `base`, its names of candidates of other pages, and the functions with attachments.
  * @param {Uint8Array} data
  * @param {Page} page
  * @param {number} base The offset of the bytes of the first record.
@@ -259,16 +273,16 @@ export function readPage(data, page, base, unpacking, place) {
   const reader = new Reader(data, subject);
   /** @type {Record<string, RawEntry[]>} */
   const lists = { modules: [], sources: [], parts: [] };
+  /** @type {RawEntry[]} */
+  let attached = [];
   /** @type {Map<string, number[]>} */
   const names = new Map();
   /** @type {string[][]} */
   let variants = [];
   reader.readPairs((key) => {
     reader.field = key;
-    if (Object.hasOwn(lists, key))
-      lists[key] = reader.readList((number) =>
-        readEntry(reader, `${key}, ${page.first + number}`, /** @type {Role} */ (ROLES[key])),
-      );
+    if (Object.hasOwn(lists, key)) lists[key] = readRecords(reader, key, page.first);
+    else if (key === "attached") attached = readAttached(reader);
     else if (key === "names") readNames(reader, names);
     else if (key === "variants") variants = reader.readList(() => readVariant(reader));
     else reader.readValue();
@@ -279,7 +293,31 @@ export function readPage(data, page, base, unpacking, place) {
     throw new FormatError(
       `${subject}: a page has ${records.length} records, and the head says ${page.count}`,
     );
-  return { entries: placed(records, page, base, unpacking, place), names, variants };
+  const entries = placed([...records, ...attached], page, base, unpacking, place);
+  const owners = attached.map((each) => each.function);
+  return { entries: entries.slice(0, records.length), names, variants, owners };
+}
+
+/**
+ * @param {Reader} reader
+ * @param {string} key
+ * @param {number} first The number of the first record.
+ */
+function readRecords(reader, key, first) {
+  const role = /** @type {Role} */ (ROLES[key]);
+  return reader.readList((number) => readEntry(reader, `${key}, ${first + number}`, role));
+}
+
+/** Read the attachments of a page. @param {Reader} reader */
+function readAttached(reader) {
+  const start = reader.at;
+  const attached = readRecords(reader, "attached", 0);
+  const different = new Set(attached.map((each) => JSON.stringify([each.function, each.tag])));
+  if (different.size < attached.length) {
+    reader.field = "";
+    throw reader.error("two attachments have the same function and tag", start);
+  }
+  return attached;
 }
 
 /**
@@ -303,20 +341,25 @@ function readVariant(reader) {
   return [reader.readStr(), reader.readStr(), reader.readStr()];
 }
 
-/** @param {number} offset */
-export function aligned(offset) {
-  return Math.ceil(offset / ALIGN) * ALIGN;
+/**
+ * @param {number} offset
+ * @param {number} [align]
+ */
+export function aligned(offset, align = ALIGN) {
+  return Math.ceil(offset / align) * align;
 }
 
 /** @typedef {{ size: number | bigint, unpacked: number | bigint | null, repeats: bigint[][] }} RawBlob */
 /** @typedef {Omit<Entry, keyof RawBlob> & RawBlob} RawEntry */
 
 const LOCATION = ["size", "sha256"];
+/** The keys that an attachment must have. */
+const OF_ATTACHMENT = ["function", "tag", ...LOCATION];
 /** The keys that a node without bytes does not have. */
 const OF_BYTES = [...LOCATION, "zstd", "repeats", "sources", "features", "shift", "parts"];
 
 /**
- * Read the record of a module, or of sources or a part, which have a place alone.
+ * Read the record of a module, or of sources, a part or an attachment.
  * @param {Reader} reader
  * @param {string} subject
  * @param {Role} role
@@ -343,6 +386,8 @@ function readEntry(reader, subject, role) {
     shift: 0,
     sources: null,
     parts: [],
+    function: "",
+    tag: "",
   };
   const isModule = role === "module";
   reader.field = subject;
@@ -352,11 +397,13 @@ function readEntry(reader, subject, role) {
     else if (key === "sha256") result.digest = reader.readBin().slice();
     else if (key === "zstd") result.unpacked = readUnpacked(reader);
     else if (key === "features") result.features = reader.readList(() => reader.readStr());
+    else if (key === "shift") result.shift = reader.readInt(0, MAX_SHIFT);
+    else if (role === "attachment" && (key === "function" || key === "tag"))
+      result[key] = reader.readStr();
     else if (!isModule) reader.readValue();
     else if (key === "kind" || key === "format" || key === "variant")
       result[key] = reader.readStr();
     else if (key === "imports" || key === "parts") result[key] = readNumbers(reader);
-    else if (key === "shift") result.shift = reader.readInt(0, MAX_SHIFT);
     else if (key === "functions") result.functions = reader.readList(() => reader.readStr());
     else if (key === "origin") result.origin = readOrigin(reader);
     else if (key === "repeats")
@@ -371,7 +418,8 @@ function readEntry(reader, subject, role) {
   if (isModule && !isNode && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
   }
-  const missing = LOCATION.find((key) => !taken.has(key));
+  const wanted = role === "attachment" ? OF_ATTACHMENT : LOCATION;
+  const missing = wanted.find((key) => !taken.has(key));
   const present = OF_BYTES.filter((key) => taken.has(key));
   if (isNode ? present.length : missing) {
     const found = present.join(", ") || "none";
@@ -384,9 +432,9 @@ function readEntry(reader, subject, role) {
   }
   if (result.digest.length !== 32)
     throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
-  if (result.parts.length && result.kind !== "const_loader")
+  if (result.parts.length && result.kind !== "const_loader" && !result.features.length)
     throw reader.error(
-      `a module of kind '${result.kind}' has parts, which only constants have`,
+      `a module of kind '${result.kind}' has parts, which only constants and modules with features have`,
       start,
     );
   return { ...result, offset: isNode ? null : 0 };
@@ -429,6 +477,17 @@ function readOrigin(reader) {
 }
 
 /**
+ * Return a record in a message.
+ * @param {RawEntry} record
+ * @param {number} number
+ */
+function described({ role, kind, tag, function: name }, number) {
+  if (role === "module") return `module ${number} (${kind})`;
+  if (role === "attachment") return `the attachment ${quoteName(tag)} of ${quoteName(name)}`;
+  return role === "part" ? "a part" : role;
+}
+
+/**
  * Return the records of a page with their places. Check that they unpack to an allowed size, and that they have the bytes that the head says.
  * @param {RawEntry[]} records
  * @param {Page} page
@@ -440,10 +499,9 @@ function readOrigin(reader) {
 function placed(records, page, base, unpacking, place) {
   let end = BigInt(page.start);
   const result = records.map((record, at) => {
-    const { kind, role, offset, size, unpacked, repeats, shift, features } = record;
+    const { offset, size, unpacked, repeats, shift, features } = record;
     if (offset === null) return { ...record, size: 0, unpacked: null, repeats: [] };
-    const module = kind ? `module ${page.first + at} (${kind})` : "sources";
-    const subject = `the index of ${place}: the bytes of ${role === "part" ? "a part" : module}`;
+    const subject = `the index of ${place}: the bytes of ${described(record, page.first + at)}`;
     const stored = BigInt(unpacked ?? size);
     const limit = unpacking.free + BigInt(size) * BigInt(MAX_RATIO);
     // Features may give both another meaning, and nothing of the bytes is used.

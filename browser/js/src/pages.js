@@ -61,9 +61,9 @@ export class Index {
     this.#source = source;
     this.#place = `the index of ${source.place}`;
     this.#fields = fields;
-    const { candidates, roots, pages, sections } = fields;
+    const { candidates, roots, align, pages, sections } = fields;
     const last = /** @type {Page} */ (pages.at(-1));
-    this.#start = aligned(last.at + last.size);
+    this.#start = aligned(last.at + last.size, align);
     const { size, place } = source;
     if (size >= 0 && size < this.#start)
       throw new FormatError(
@@ -309,7 +309,7 @@ export class Index {
       const has = (/** @type {string} */ name) => this.#pageWith(name) === page;
       for (const { rank, functions } of content.entries)
         if (rank !== null && functions.length) this.#agree(functions.some(has));
-      this.#agree([...content.names.keys()].every(has));
+      this.#agree([...content.names.keys(), ...content.owners].every(has));
     }
     for (const numbers of content.names.values()) {
       const positions = numbers.filter((_, at) => at % 3 === 2);

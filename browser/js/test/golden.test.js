@@ -344,7 +344,7 @@ test("an error shows nothing of a file that drives a terminal, whatever part of 
   const head = Buffer.concat([
     Buffer.from([0x89]),
     Buffer.from("devmod\n"),
-    Buffer.from([5, 0, 0, 0, index.length, 0, 0, 0]),
+    Buffer.from([6, 0, 0, 0, index.length, 0, 0, 0]),
   ]);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", index));
   const data = Buffer.concat([head, digest, index, Buffer.alloc(64)]);

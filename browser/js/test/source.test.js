@@ -64,7 +64,7 @@ function large(size) {
     ]);
     const header = Buffer.alloc(48);
     Buffer.from([0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a]).copy(header);
-    header.writeUInt32LE(5, 8);
+    header.writeUInt32LE(6, 8);
     header.writeUInt32LE(head.length, 12);
     Buffer.from(await digest(head)).copy(header, 16);
     const start = Math.ceil((48 + head.length + page.length) / 64) * 64;

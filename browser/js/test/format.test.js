@@ -1,0 +1,137 @@
+// The rules of number 6 of the format, by files that are written by hand.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { FormatError, open } from "../src/index.js";
+import { fileOf, moduleBytes, record } from "./handmade.js";
+
+/** Check that something is refused with a FormatError of this text. */
+async function refused(what, text) {
+  await assert.rejects(what, (error) => {
+    assert.ok(error instanceof FormatError, String(error.stack));
+    assert.match(error.message, text);
+    return true;
+  });
+}
+
+const FUNCTION = ["k", [], [], []];
+const BYTES = moduleBytes("cl", { f: FUNCTION }, Buffer.from("code"));
+/** The record of a module of OpenCL with the function "f". */
+const opencl = (rank = 0, fields = {}) =>
+  record(BYTES, { kind: "opencl", format: "cl", functions: ["f"], rank, ...fields });
+const text = (length) => Buffer.alloc(length, "text");
+const attachment = (fields = {}) =>
+  record(text(5), { function: "f", tag: "tuning+", features: [], ...fields });
+
+test("a shift of up to 65,535 bytes of each record", async () => {
+  const loader = moduleBytes({ w: [[2, 32, 1], [2], 0] }, { init: ["w"] });
+  const page = {
+    modules: [
+      opencl(0, { shift: 4100, sources: 2 }),
+      record(loader, {
+        kind: "const_loader",
+        functions: ["init"],
+        rank: 1,
+        parts: [3],
+        shift: 65_535,
+      }),
+    ],
+    sources: [record(moduleBytes({ cl: "// code" }), { shift: 129 })],
+    parts: [record(text(8), { shift: 16_384 })],
+    attached: [attachment({ shift: 65_535 })],
+  };
+  const data = fileOf([page], { align: 65_536 });
+  const bundle = await open(data);
+  const [module, constants] = bundle.modules;
+  assert.equal(module.offset % 65_536, 4100);
+  assert.deepEqual(Buffer.from(await module.bytes()), BYTES);
+  assert.equal((await module.sources()).get("cl"), "// code");
+  assert.deepEqual(Buffer.from((await constants.constant("w")).data), text(8));
+  data[module.offset - 1] = 1;
+  await refused((await open(data)).modules[0].bytes(), /the bytes between two of its parts/);
+  for (const key of ["sources", "parts", "attached"]) {
+    const [one] = page[key];
+    const other = { ...page, [key]: [{ ...one, shift: 65_536 }] };
+    const reason = new RegExp(`${key}, \\d, shift: 65536 is not between 0 and 65535`);
+    await refused(open(fileOf([other])), reason);
+  }
+});
+
+test("the alignment of the first blob", async () => {
+  for (const align of [64, 4096, 65_536]) {
+    const [module] = (await open(fileOf([{ modules: [opencl()] }], { align }))).modules;
+    assert.equal(module.offset, align === 64 ? module.offset : align);
+    assert.deepEqual(Buffer.from(await module.bytes()), BYTES);
+  }
+  for (const [align, reason] of [
+    [32, /align: 32 is not between 64 and 65536/],
+    [131_072, /align: 131072 is not between 64 and 65536/],
+    [192, /align: 192 is no power of two/],
+    ["64", /align: expected an integer, found a string/],
+  ]) {
+    await refused(open(fileOf([{ modules: [opencl()] }], { align })), reason);
+  }
+});
+
+test("attachments are checked, counted in the bytes of a page, and skipped", async () => {
+  const later = attachment({ tag: "later!", "new!": [1], features: ["brotli"], zstd: [9, BYTES] });
+  later.zstd[1] = later.sha256;
+  const data = fileOf([{ modules: [opencl()], attached: [attachment(), later] }]);
+  const bundle = await open(data);
+  assert.equal(bundle.modules.length, 1);
+  assert.equal(bundle.size, data.length);
+  assert.deepEqual(Buffer.from(await bundle.modules[0].bytes()), BYTES);
+  const { tag: _, ...untagged } = attachment();
+  const { function: __, ...unnamed } = attachment();
+  const large = attachment({ zstd: [2 ** 40, later.sha256] });
+  for (const [attached, reason] of [
+    [[attachment(), attachment()], /two attachments have the same function and tag, at byte/],
+    [[untagged], /attached, 0: no tag/],
+    [[unnamed], /attached, 0: no function/],
+    [[attachment({ tag: 7 })], /attached, 0, tag: expected a string, found an integer/],
+    [[large], /the bytes of the attachment 'tuning\+' of 'f' unpack from 5 to 1099511627776 bytes/],
+  ]) {
+    await refused(open(fileOf([{ modules: [opencl()], attached }])), reason);
+  }
+  const cut = fileOf([{ modules: [opencl()], attached: [attachment()] }]);
+  await refused(open(cut.subarray(0, -1)), /is cut short/);
+});
+
+test("an attachment is in the page of its function", async () => {
+  const other = record(BYTES, { kind: "npu", functions: ["t"], rank: 1 });
+  const pages = (first, second) => [
+    { modules: [opencl()], attached: first },
+    { modules: [other], attached: second, name: "g" },
+  ];
+  const named = (name) => [attachment({ function: name })];
+  const bundle = await (await open(fileOf(pages(named("f"), named("t"))))).readAll();
+  assert.equal(bundle.modules.length, 2);
+  const reason = /two parts of it describe a candidate in different ways/;
+  await refused((await open(fileOf(pages(named("t"), [])))).readAll(), reason);
+  const nameless = [{ modules: [opencl()] }, { modules: [], attached: named("f"), name: null }];
+  await refused(open(fileOf(nameless)), reason);
+});
+
+test("a module of another kind has parts with a feature, and none without", async () => {
+  const module = (fields) => ({
+    modules: [opencl(0, { parts: [1], ...fields })],
+    parts: [record(text(5))],
+  });
+  const [listed] = (await open(fileOf([module({ features: ["shared"] })]))).modules;
+  assert.deepEqual([...listed.functionNames], ["f"]);
+  await refused(listed.bytes(), /needs 'shared', which a newer devmod-webgpu reads/);
+  await refused(
+    open(fileOf([module({})])),
+    /has parts, which only constants and modules with features have/,
+  );
+});
+
+test("unknown keys, sections and tags with each mark are ignored", async () => {
+  const keys = { later: 1, "later+": [1, { a: null }], "later!": "now" };
+  const module = opencl(0, keys);
+  const page = { modules: [module], attached: [attachment({ ...keys, tag: "x!" })], ...keys };
+  const sections = { tuning: text(3), "keep+": text(0), "refuse!": text(700) };
+  const bundle = await open(fileOf([page], { ...keys }, sections));
+  assert.deepEqual(Buffer.from(await bundle.modules[0].bytes()), BYTES);
+});
