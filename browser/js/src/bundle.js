@@ -471,15 +471,26 @@ export class Module {
   async #decode() {
     const { repeats, parts } = this.#entry;
     const result = decode(this.kind, await this.#storedBytes(), repeats, parts.length);
-    const names = [...(result?.functions.keys() ?? [])];
-    if (result && !sameItems(names, this.functionNames)) {
-      throw new FormatError(
-        `${this.#source.place}: the index gives the ${this.kind} module the functions ${listNames(this.functionNames)}, ` +
-          `and its bytes have ${listNames(names)}`,
-        { kind: this.kind },
-      );
-    }
-    return /** @type {Contents} */ (result);
+    if (!result) return null;
+    const names = [...result.functions.keys()];
+    if (!sameItems(names, this.functionNames))
+      throw this.#differs(`functions ${listNames(this.functionNames)}`, listNames(names));
+    const isTvms = this.kind === "vulkan" && result.format === "vulkan"; // TVM's name of spv
+    const format = isTvms ? "spv" : result.format;
+    if (format !== this.format)
+      throw this.#differs(`format ${quoteName(this.format)}`, quoteName(format));
+    return result;
+  }
+
+  /**
+   * @param {string} said What the index gives the module.
+   * @param {string} found
+   */
+  #differs(said, found) {
+    return new FormatError(
+      `${this.#source.place}: the index gives the ${this.kind} module the ${said}, and its bytes have ${found}`,
+      { kind: this.kind },
+    );
   }
 
   /** Return its functions by name; none if its bytes cannot be used here. @returns {Promise<Map<string, FunctionInfo>>} */

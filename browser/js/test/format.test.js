@@ -135,3 +135,27 @@ test("unknown keys, sections and tags with each mark are ignored", async () => {
   const bundle = await open(fileOf([page], { ...keys }, sections));
   assert.deepEqual(Buffer.from(await bundle.modules[0].bytes()), BYTES);
 });
+
+test("the format of a record is that of the bytes", async () => {
+  const vulkan = (fmt) => moduleBytes(fmt, { f: FUNCTION }, { k: text(4) });
+  const read = async (kind, format, bytes, functions = ["f"]) => {
+    const { modules } = await open(
+      fileOf([{ modules: [record(bytes, { kind, format, functions, rank: 0 })] }]),
+    );
+    return [...(await modules[0].functions()).keys()];
+  };
+  assert.deepEqual(await read("opencl", "cl", BYTES), ["f"]);
+  assert.deepEqual(await read("vulkan", "spv", vulkan("vulkan")), ["f"]);
+  const wgsl = moduleBytes({ f: FUNCTION }, { k: text(4) });
+  assert.deepEqual(await read("webgpu", "wgsl", wgsl), ["f"]);
+  assert.deepEqual(await read("const_loader", "", moduleBytes({}, {}), []), []);
+  for (const [kind, format, bytes, found] of [
+    ["opencl", "il", BYTES, "cl"],
+    ["opencl", "", BYTES, "cl"],
+    ["vulkan", "vulkan", vulkan("vulkan"), "spv"],
+    ["webgpu", "", wgsl, "wgsl"],
+  ]) {
+    const reason = `the index gives the ${kind} module the format '${format}', and its bytes have '${found}'`;
+    await refused(read(kind, format, bytes), new RegExp(reason));
+  }
+});

@@ -32,11 +32,13 @@ function large(size) {
       made.writeBigUInt64BE(BigInt(value), 1);
       return made;
     };
-    const module = async (kind, rank, data, length) =>
+    const module = async (kind, format, rank, data, length) =>
       Buffer.concat([
-        Buffer.from([0x84]),
+        Buffer.from([0x85]),
         str("kind"),
         str(kind),
+        str("format"),
+        str(format),
         str("rank"),
         Buffer.from([rank]),
         str("size"),
@@ -48,8 +50,8 @@ function large(size) {
       Buffer.from([0x81]),
       str("modules"),
       Buffer.from([0x92]),
-      await module("cuda", 0, Buffer.alloc(0), size),
-      await module("webgpu", 1, second, 2),
+      await module("cuda", "ptx", 0, Buffer.alloc(0), size),
+      await module("webgpu", "wgsl", 1, second, 2),
     ]);
     const head = Buffer.concat([
       Buffer.from([0x82]),
