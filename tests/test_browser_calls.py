@@ -256,6 +256,7 @@ const { packBlocks } = await import("./arguments.js");
 const { BlockBytes } = await import("./records.js");
 const { DevmodError } = await import("./errors.js");
 const map = (value) => {
+  if (Number.isInteger(value)) return BigInt(value); // as msgpack is read
   if (Array.isArray(value)) return value.map(map);
   if (typeof value !== "object" || value === null) return value;
   return Object.assign(Object.create(null), Object.fromEntries(Object.entries(value).map(([key, each]) => [key, map(each)])));

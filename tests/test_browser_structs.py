@@ -28,6 +28,7 @@ const { recordPacker } = await import("./records.js");
 const { ConversionError } = await import("./scalars.js");
 const { isMap } = await import("./head.js");
 const map = (value) => {
+  if (Number.isInteger(value)) return BigInt(value); // as msgpack is read
   if (Array.isArray(value)) return value.map(map);
   if (typeof value !== "object" || value === null) return value;
   return Object.assign(Object.create(null), Object.fromEntries(Object.entries(value).map(([key, each]) => [key, map(each)])));

@@ -48,13 +48,12 @@ export function notType(type) {
   return `${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`;
 }
 
-/** @param {unknown} value */
+/**
+ * Whether a value is an integer of msgpack from 0 to 2**63 - 1. A float is none.
+ * @param {unknown} value
+ */
 export function isCount(value) {
-  return (
-    (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) &&
-    value >= 0 &&
-    value <= MAX_INT64
-  );
+  return typeof value === "bigint" && value >= 0 && value <= MAX_INT64;
 }
 
 /**
@@ -83,6 +82,7 @@ export function show(value) {
     return `{${Object.entries(value)
       .map(([key, each]) => `${repr(key)}: ${show(each)}`)
       .join(", ")}}`;
+  if (Number.isInteger(value) && Math.abs(Number(value)) < 1e16) return `${value}.0`;
   return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
 }
 
@@ -91,7 +91,7 @@ export function typeName(value) {
   if (value === null || value === undefined) return "NoneType";
   if (typeof value === "boolean") return "bool";
   if (typeof value === "string") return "str";
-  if (typeof value === "bigint" || Number.isInteger(value)) return "int";
+  if (typeof value === "bigint") return "int";
   if (typeof value === "number") return "float";
   if (Array.isArray(value)) return "list";
   return value instanceof Uint8Array ? "bytes" : "dict";

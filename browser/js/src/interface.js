@@ -1,7 +1,7 @@
 // The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/golden/bad).
 
 import { isCount, listOf, readCount, readType, show, typeName } from "./checks.js";
-import { isMap } from "./msgpack.js";
+import { isMap, withNumbers } from "./msgpack.js";
 import { checkMembers, readMember } from "./members.js";
 import { parseDtype } from "./dtypes.js";
 
@@ -47,7 +47,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * @property {string} format The format of an image that the shader declares, as in "rgba8unorm"; "" if images of several formats fit.
  * @property {"" | "float" | "int" | "uint"} sample What the kernel reads from an image or writes to it; "" if unknown.
  * @property {string[]} pack The values of a buffer in the kernel, as in "count:uint64"; [] if it takes the address alone.
- * @property {Record<string, unknown>} extra The other keys.
+ * @property {Record<string, unknown>} extra The other keys. Their integers are bigints.
  */
 /**
  * The places and types of a function's arguments, from reflection at build time. `block` is the fixed block of threads,
@@ -65,7 +65,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  */
 
 /**
- * @param {{ [key: string]: Value }} map
+ * @param {{ [key: string]: Value }} map Its integers are bigints.
  * @param {Refuse} refuse
  * @returns {Interface}
  */
@@ -76,7 +76,7 @@ export function readInterface(map, refuse) {
     block = null,
     default_block = null,
     open_block = false,
-    shared_memory = 0,
+    shared_memory = 0n,
     needs = [],
     subgroup = null,
     ...extra
@@ -97,7 +97,7 @@ export function readInterface(map, refuse) {
     needs: readNames(listOf(needs, "the needs of an interface are", refuse), refuse),
     subgroup:
       subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
-    extra,
+    extra: withNumbers(extra),
   };
 }
 
@@ -140,8 +140,8 @@ function readParam(value, refuse) {
     type = "",
     access = "",
     at = null,
-    align = 0,
-    size = 0,
+    align = 0n,
+    size = 0n,
     members = [],
     default: known = null,
     least = 0,
@@ -150,7 +150,7 @@ function readParam(value, refuse) {
   const { format = "", sample = "", pack = [], ...extra } = others;
   const subject = `the parameter ${show(name)}`;
   const inner = listOf(members, `the members of ${subject} are`, refuse);
-  const [word, count] = known === null ? ["", 0] : readDefault(known, subject, refuse);
+  const [word, count] = known === null ? ["", 0n] : readDefault(known, subject, refuse);
   const packed = listOf(pack, `the values of ${subject} are`, refuse);
   if (typeof name !== "string")
     throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
@@ -273,7 +273,7 @@ function readSharedMemory(value, refuse) {
  * @param {Refuse} refuse
  */
 function readDefault(value, subject, refuse) {
-  const [[key, count] = ["", 0], ...others] = isMap(value) ? Object.entries(value) : [];
+  const [[key, count] = ["", 0n], ...others] = isMap(value) ? Object.entries(value) : [];
   const isKnown = key === "value" || key === "bytes" || key === "per_thread";
   const least = key === "value" ? 0 : 1;
   if (isKnown && !others.length && isCount(count) && Number(count) >= least) return [key, count];

@@ -36,7 +36,7 @@ export function readMember(value, depth, refuse) {
   if (!isMap(value)) throw refuse(`a member is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "offset"])
     if (!(key in value)) throw refuse(`a member has no '${key}'`);
-  const { name, offset, type = "", members = [], size = 0, shape = [], strides = [] } = value;
+  const { name, offset, type = "", members = [], size = 0n, shape = [], strides = [] } = value;
   const inner = listOf(members, "the members of a member are", refuse).map((each) =>
     readMember(each, depth + 1, refuse),
   );

@@ -79,7 +79,7 @@ export class Reader {
     this.kind = kind;
     this.field = "";
     this.at = 0;
-    /** Whether the integers in values of any type are bigints, which programs tell from floats. */
+    /** Whether the integers in values of any type are bigints, which differ from floats. */
     this.wholes = false;
     this.#size = size;
     this.#room = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
@@ -408,6 +408,28 @@ export class Reader {
  */
 export function isMap(value) {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null;
+}
+
+/**
+ * Return a map with its integers as numbers, except those that a number cannot represent exactly.
+ * @param {Record<string, unknown>} map
+ */
+export function withNumbers(map) {
+  /** @type {Record<string, unknown>} */
+  const result = Object.create(null);
+  for (const [key, value] of Object.entries(map)) result[key] = numberOf(value);
+  return result;
+}
+
+/**
+ * @param {unknown} value
+ * @returns {unknown}
+ */
+function numberOf(value) {
+  if (Array.isArray(value)) return value.map(numberOf);
+  if (isMap(value)) return withNumbers(value);
+  const number = Number(value);
+  return typeof value === "bigint" && Number.isSafeInteger(number) ? number : value;
 }
 
 /**

@@ -81,7 +81,7 @@ export function decode(kind, data, repeats = [], parts = 0) {
     symbols: new Map(),
   };
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
-  reader.wholes = kind === "program";
+  reader.wholes = true;
   /** @type {Known} */
   const known = { 4: [], 5: [] };
   if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {

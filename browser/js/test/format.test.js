@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { FormatError, open } from "../src/index.js";
-import { fileOf, moduleBytes, record } from "./handmade.js";
+import { decode } from "../src/wire.js";
+import { fileOf, Float, moduleBytes, record } from "./handmade.js";
 
 /** Check that something is refused with a FormatError of this text. */
 async function refused(what, text) {
@@ -158,4 +159,26 @@ test("the format of a record is that of the bytes", async () => {
     const reason = `the index gives the ${kind} module the format '${format}', and its bytes have '${found}'`;
     await refused(read(kind, format, bytes), new RegExp(reason));
   }
+});
+
+/** Return the function "f" of a module, from the interface and what is behind it. */
+function functionOf(types, ...items) {
+  const bytes = moduleBytes({ f: ["k", types, [], [], ...items] }, { k: text(4) });
+  return decode("webgpu", bytes).functions.get("f");
+}
+const HANDLE = [3, 64, 1];
+const X = { name: "x", kind: "buffer", type: "float32", access: "rw", at: [0, 0] };
+
+test("a float is no integer of an interface, even if it is whole", () => {
+  for (const [known, reason] of [
+    [{ subgroup: new Float(32) }, /the subgroup .*: expected an int of at least 1, got 32\.0/],
+    [{ block: [8, new Float(1), 1] }, /expected an int of at least 0, got 1\.0/],
+    [{ params: [{ ...X, size: new Float(4) }] }, /expected an int of at least 0, got 4\.0/],
+    [{ params: [{ ...X, at: [0, new Float(1)] }] }, /has the place \[0, 1\.0\]/],
+  ]) {
+    const types = known.params ? [HANDLE] : [];
+    assert.throws(() => functionOf(types, known), reason);
+  }
+  const { subgroup, extra } = functionOf([], { subgroup: 32, later: [7, { n: -1 }] }).interface;
+  assert.deepEqual([subgroup, JSON.stringify(extra)], [32, '{"later":[7,{"n":-1}]}']);
 });
