@@ -619,7 +619,9 @@ def adding(monkeypatch: pytest.MonkeyPatch, value: int, **options: Any) -> devmo
     )
 
 
+NEITHER = "which neither this devmod-webgpu nor this device has: take a newer devmod-webgpu"
 NEEDS: list[tuple[dict[str, Any], str]] = [
+    ({"needs": ["toString"]}, f"needs 'toString', {NEITHER}"),
     ({"needs": ["fp16"]}, "needs fp16 (WebGPU's shader-f16), which this device does not have"),
     (
         {"needs": ["fp64", "images", "image_writes_3d"]},
@@ -627,21 +629,21 @@ NEEDS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"needs": ["int64_atomics", "a\u202eb"]},
-        "needs 'a\\u202eb' and int64_atomics, which this device does not have",
+        f"needs 'a\\u202eb', {NEITHER}",
     ),
     (
         {"needs": ["texture-formats-tier2", "a" * 200]},
-        f"needs '{'a' * 100}'… (200 characters) and 'texture-formats-tier2', which this device does not have",
+        f"needs '{'a' * 100}'… (200 characters), 'texture-formats-tier2', {NEITHER}",
     ),
     (
-        {"needs": ["toString"], "subgroup": 32},
-        "needs toString and subgroups of 32 threads (it has subgroups of 4), which this device does not have",
+        {"needs": ["fp64"], "subgroup": 32},
+        "needs fp64 and subgroups of 32 threads (it has subgroups of 4), which this device does not have",
     ),
     (
         {"needs": [f"need{each:02}" for each in range(20)]},
         "needs "
-        + "".join(f"need{each:02} and " for each in range(12))
-        + "8 more, which this device does not have",
+        + ", ".join(f"'need{each:02}'" for each in range(12))
+        + f" and 8 more, {NEITHER}",
     ),
     ({"needs": ["images"], "subgroup": 4}, ""),
 ]

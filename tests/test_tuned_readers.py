@@ -312,7 +312,7 @@ REFUSED = {
     "f.run([x, y, 4, 0], { grid: 1 })": "has a grid of its own, and was given grid; omit grid",
     "f.run({ x, y, n: 1.5, a: 0 })": ": argument 3 'n': 1.5 is not a whole number",
     "f.run({ x, y, a: 0 })": "is missing an argument: 'n'; it takes 4 arguments (x, y, n, a)",
-    "get('f.later')": "needs tuned_later, which this device does not have",
+    "get('f.later')": "needs 'tuned_later', which neither this devmod-webgpu nor this device has: take a newer devmod-webgpu",
     "get('f.large')": "is built for blocks of (1048576, 1, 1) threads, 1048576 in all, but the limit of this device is 256 (maxComputeInvocationsPerWorkgroup)",
 }
 

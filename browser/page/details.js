@@ -113,7 +113,7 @@ export async function showDetails(place, module, current, variantOf, select) {
             : part,
         ),
       );
-      const [first] = contents.functions;
+      const first = [...contents.functions].find(([, info]) => !info.error);
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
     }
@@ -177,6 +177,10 @@ function elsewhere(module, variant, select) {
 /** Return the list of functions. `part` returns what stands below the signature of one. */
 function functionList(functions, part) {
   if (!functions.length) return el("p", { class: "quiet" }, "It has no functions.");
+  const below = (name, info) => {
+    if (info?.error) return el("p", { class: "note why-not" }, whyNot(info, null));
+    return part && info ? part(name, info) : null;
+  };
   const items = functions.slice(0, MOST).map(([name, info]) => {
     const block = info?.interface?.block;
     const records = (info?.interface?.blocks ?? [])
@@ -198,7 +202,7 @@ function functionList(functions, part) {
       {},
       el("code", {}, signature(name, info)),
       where ? el("p", { class: "quiet where" }, brief(where, 500)) : null,
-      part && info ? part(name, info) : null,
+      below(name, info),
     );
   });
   if (functions.length > MOST)

@@ -22,8 +22,9 @@ import { runForm, timeOf } from "./runform.js";
 /** Kernels with more arguments get no form. */
 const MOST_ARGUMENTS = 40;
 
-/** Return why a kernel of a webgpu module has no form; "" if it has one. `device` is null if there is none. */
+/** Return why a function cannot be used, or why a kernel of a webgpu module has no form; "" if it has one. `device` is null if there is none. */
 export function whyNot(info, device) {
+  if (info.error) return visible(`It cannot be used here: ${info.error.message}.`);
   const params = paramsOf(info);
   for (const param of params) {
     const problem =

@@ -539,6 +539,7 @@ export class Module {
         `the webgpu module has no function ${quoteName(name)}; there is: ${listNames(functions.keys())}`,
         details,
       );
+    if (info.error) throw info.error;
     const shader = shaders.get(name) ?? shaders.get(info.name);
     if (!shader) {
       throw new FormatError(

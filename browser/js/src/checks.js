@@ -4,11 +4,22 @@ import { parseDtype } from "./dtypes.js";
 import { repr } from "./errors.js";
 import { isMap } from "./msgpack.js";
 
-/** @import { FormatError } from "./errors.js" */
-
-/** Returns the error for a problem. @typedef {(problem: string) => FormatError} Refuse */
+/** Returns the error for a problem. @typedef {(problem: string) => Error} Refuse */
 
 const MAX_INT64 = 2n ** 63n - 1n;
+/** The needs of functions in docs/arrays-and-devices.md, and those of a reader. */
+const KNOWN_NEEDS = new Set([
+  "fp16",
+  "fp64",
+  "int64_atomics",
+  "subgroups",
+  "subgroup_size",
+  "images",
+  "image_writes_3d",
+  "launch_constants",
+  "tuned",
+  "repeat",
+]);
 
 /**
  * @param {unknown} value
@@ -46,6 +57,15 @@ export function readType(type, subject, refuse) {
 export function notType(type) {
   const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
   return `${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`;
+}
+
+/**
+ * Return the needs that this devmod-webgpu does not know.
+ * @param {unknown} needs Those of an interface, which may have any value.
+ */
+export function unknownNeeds(needs) {
+  if (!Array.isArray(needs) || !needs.every((each) => typeof each === "string")) return [];
+  return [...new Set(needs)].filter((each) => !KNOWN_NEEDS.has(each)).sort();
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   DeviceNotFoundError,
   DevmodError,
   LaunchError,
+  NewerError,
   describeError,
 } from "./errors.js";
 import { kept } from "./kept.js";
@@ -154,16 +155,16 @@ export async function chosenDevice(given, description) {
  * @template T, R
  * @param {Iterable<T>} candidates
  * @param {(candidate: T) => Promise<R>} make
- * @param {(errors: DeviceNotFoundError[]) => unknown} refuse Returns what is thrown if there is none, from the error of each.
+ * @param {(errors: DevmodError[]) => unknown} refuse Returns what is thrown if there is none, from the error of each.
  */
 export async function firstThatRuns(candidates, make, refuse) {
-  /** @type {DeviceNotFoundError[]} */
+  /** @type {DevmodError[]} */
   const errors = [];
   for (const each of candidates) {
     try {
       return await make(each);
     } catch (error) {
-      if (!(error instanceof DeviceNotFoundError)) throw error;
+      if (!(error instanceof DeviceNotFoundError || error instanceof NewerError)) throw error;
       errors.push(error);
     }
   }

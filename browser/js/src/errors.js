@@ -43,6 +43,17 @@ class DeviceError extends DevmodError {
 
 /** A file or a module's bytes are invalid, damaged, or of a newer version. */
 export class FormatError extends DevmodError {}
+/** Only a newer devmod-webgpu can use a function of this file. Another module may have it in an older form. */
+export class NewerError extends FormatError {
+  /**
+   * @param {string} message
+   * @param {Details} details
+   */
+  constructor(message, details) {
+    super(message, details);
+    this.name = "FormatError"; // the name of the class that the package exports
+  }
+}
 /** A file cannot be fetched, because of the server or the network. */
 export class FetchError extends DevmodError {}
 /** A file changed between two reads of it. */

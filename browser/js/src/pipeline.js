@@ -1,5 +1,6 @@
 // A function's shader and pipeline on one device: limits, compilation, and the layout from the interface.
 
+import { unknownNeeds } from "./checks.js";
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
 import {
   CompileError,
@@ -7,6 +8,7 @@ import {
   DevmodError,
   LaunchError,
   describeError,
+  listNames,
   listTexts,
   quoteName,
 } from "./errors.js";
@@ -34,18 +36,15 @@ const NEEDS = new Map([
  */
 export function unmetNeeds(interface_, device) {
   const { needs = [], subgroup = null } = interface_ ?? {};
-  const missing = needs.flatMap((need) => {
-    if (need === "tuned") return []; // of the reader, not of the device
+  const lacking = needs.filter((need) => {
+    if (need === "tuned") return false; // of the reader, not of the device
     const feature = NEEDS.get(need) ?? need;
-    if (feature === "" || device.features.has(feature)) return [];
-    return [
-      feature !== need
-        ? `${need} (WebGPU's ${feature})`
-        : /^\w{1,60}$/.test(need)
-          ? need
-          : quoteName(need),
-    ];
+    return feature !== "" && !device.features.has(feature);
   });
+  const newer = unknownNeeds(lacking);
+  if (newer.length)
+    return `needs ${listNames(newer)}, which neither this devmod-webgpu nor this device has: take a newer devmod-webgpu`;
+  const missing = lacking.map(nameOfNeed);
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = device.adapterInfo ?? {};
   const isFixed = least === most || device.features.has("subgroup-size-control");
   if (subgroup && most && (!isFixed || subgroup < least || subgroup > most)) {
@@ -55,6 +54,12 @@ export function unmetNeeds(interface_, device) {
   }
   const listed = listTexts(missing, " and ", " and ");
   return listed && `needs ${listed}, which this device does not have`;
+}
+
+/** @param {string} need */
+function nameOfNeed(need) {
+  const feature = NEEDS.get(need);
+  return feature ? `${need} (WebGPU's ${feature})` : need;
 }
 
 /**

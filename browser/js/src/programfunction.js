@@ -129,6 +129,7 @@ async function fromModule(name, module, device) {
       { kind: "program" },
     );
   }
+  if (info.error) throw info.error;
   const needs = (info.interface?.needs ?? []).filter((each) => each !== REPEAT);
   if (needs.length)
     throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, {

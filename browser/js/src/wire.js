@@ -1,8 +1,9 @@
 // A module's bytes: a sequence of msgpack objects, one for each field of its kind. docs/formats.md has the layout.
 
 import { joined } from "./bytes.js";
+import { unknownNeeds } from "./checks.js";
 import { dtypeName } from "./dtypes.js";
-import { FormatError, listNames, repr, quoteName } from "./errors.js";
+import { FormatError, listNames, NewerError, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
 import { Reader } from "./msgpack.js";
 import { readShaders, repeatedSize } from "./repeats.js";
@@ -10,6 +11,7 @@ import { tuple } from "./texels.js";
 
 /** @import { DType } from "./dtypes.js" */
 /** @import { Interface } from "./interface.js" */
+/** @import { Value } from "./msgpack.js" */
 /** @import { Repeats } from "./repeats.js" */
 
 /** The known kinds: their fields, their default format, and their formats that are text. */
@@ -26,6 +28,9 @@ const KINDS = {
 };
 const MAX_INT64 = 2n ** 63n - 1n;
 const MAX_DIMENSIONS = 64;
+/** The items of a function: those of TVM, and with the interface. */
+const LEAST_ITEMS = 4,
+  MOST_ITEMS = 5;
 
 /**
  * The description of a function in the fmap.
@@ -35,6 +40,7 @@ const MAX_DIMENSIONS = 64;
  * @property {string[]} launchParamTags
  * @property {number[]} argExtraTags
  * @property {Interface | null} interface
+ * @property {FormatError} [error] Why the function cannot be used: its interface is damaged, or only a newer devmod-webgpu reads it.
  */
 /**
  * A named tensor of a const_loader module: its type, shape, and elements in C order, little-endian.
@@ -95,9 +101,7 @@ export function decode(kind, data, repeats = [], parts = 0) {
       reader.field = field === "shaders" ? "code" : field;
       if (field === "fmt") result.format = reader.readStr();
       else if (field === "fmap")
-        result.functions = reader.readPairs((name) =>
-          readInfo(reader, `fmap of ${quoteName(name)}`, known),
-        );
+        result.functions = reader.readPairs((name) => readInfo(reader, name, known));
       else if (field === "code") result.code = reader.readBin();
       else result.shaders = readShaders(reader, repeats);
     }
@@ -140,38 +144,51 @@ export function readSources(data, subject, kind) {
   return sources;
 }
 
-/** @typedef {Record<4 | 5, { bytes: Uint8Array, containers: number, result: Omit<FunctionInfo, "name"> }[]>} Known */
+/**
+ * The fields of a function behind its name. `problem` is why its interface is invalid, and `newer` are its unknown needs.
+ * @typedef {Pick<FunctionInfo, "argTypes" | "launchParamTags" | "argExtraTags" | "interface"> & { problem: string, newer: string[] }} Fields
+ */
+/** @typedef {Record<number, { bytes: Uint8Array, containers: number, result: Fields }[]>} Known */
+
+/** What is wrong with an interface. */
+class Problem extends Error {}
 
 /**
  * @param {Reader} reader
- * @param {string} subject
- * @param {Known} known The cached arguments of earlier functions, by the number of fields.
+ * @param {string} key The name that callers use.
+ * @param {Known} known The cached fields of earlier functions, by the number of items.
  * @returns {FunctionInfo}
  */
-function readInfo(reader, subject, known) {
+function readInfo(reader, key, known) {
   const start = reader.at;
+  const subject = `fmap of ${quoteName(key)}`;
   reader.field = subject;
   const count = reader.readArray();
-  if (count !== 4 && count !== 5)
-    throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
+  if (count < LEAST_ITEMS || count > MOST_ITEMS) {
+    throw reader.error(
+      `expected an array of ${LEAST_ITEMS} or ${MOST_ITEMS}, found one of ${count}`,
+      start,
+    );
+  }
   reader.field = `${subject}, name`;
   const name = reader.readStr();
-  // An array of four fields may begin like one of five, so they are cached separately.
-  return {
-    name,
-    ...reader.shared(known[count], () => readArguments(reader, subject, name, start, count === 5)),
-  };
+  // An array of four items may begin like one of five, so they are cached separately.
+  const fields = reader.shared(known[count] ?? [], () => readFields(reader, subject, count));
+  const { problem, newer, ...info } = fields;
+  const reason = problem || valuesProblem(name, info);
+  if (!reason) return { name, ...info };
+  reader.field = `${subject}, interface`;
+  const error = newer.length ? newerError(reader.kind, key, newer) : reader.error(reason, start);
+  return { name, ...info, interface: null, error };
 }
 
 /**
  * @param {Reader} reader
  * @param {string} subject
- * @param {string} name
- * @param {number} start
- * @param {boolean} fifth Whether the function has an interface.
- * @returns {Omit<FunctionInfo, "name">}
+ * @param {number} count The number of items of the function.
+ * @returns {Fields}
  */
-function readArguments(reader, subject, name, start, fifth) {
+function readFields(reader, subject, count) {
   reader.field = `${subject}, arg_types`;
   const argTypes = reader.readList(() => dtypeName(readDtype(reader)));
   reader.field = `${subject}, launch_param_tags`;
@@ -179,15 +196,51 @@ function readArguments(reader, subject, name, start, fifth) {
   reader.field = `${subject}, arg_extra_tags`;
   const argExtraTags = reader.readList(() => reader.readInt(-(2 ** 31), 2 ** 31 - 1));
   reader.field = `${subject}, interface`;
-  const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
-  const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
-  const values =
-    found?.params.reduce((count, { pack }) => count + (pack.length || 1), 0) ?? argTypes.length;
-  if (values !== argTypes.length)
-    throw refuse(
-      `the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${values} values`,
-    );
-  return { argTypes, launchParamTags, argExtraTags, interface: found };
+  const map = count > LEAST_ITEMS ? reader.readMapObject() : null;
+  return { argTypes, launchParamTags, argExtraTags, ...readKnown(map) };
+}
+
+/**
+ * Return the interface of a function; or null, and why it is invalid.
+ * @param {{ [key: string]: Value } | null} map
+ * @returns {Pick<Fields, "interface" | "problem" | "newer">}
+ */
+function readKnown(map) {
+  if (!map) return { interface: null, problem: "", newer: [] };
+  const newer = unknownNeeds(map.needs);
+  const refuse = (/** @type {string} */ problem) => new Problem(problem);
+  try {
+    return { interface: readInterface(map, refuse), problem: "", newer };
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return { interface: null, problem: error.message, newer };
+  }
+}
+
+/**
+ * Return why an interface has other values than the function; "" if it has the same.
+ * @param {string} name
+ * @param {Pick<FunctionInfo, "argTypes" | "interface">} info
+ */
+function valuesProblem(name, { argTypes, interface: known }) {
+  if (!known) return "";
+  const values = known.params.reduce((count, { pack }) => count + (pack.length || 1), 0);
+  if (values === argTypes.length) return "";
+  return `the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${values} values`;
+}
+
+/**
+ * Return the error for a function with an interface that only a newer devmod-webgpu reads.
+ * @param {string} kind
+ * @param {string} name
+ * @param {string[]} needs
+ */
+function newerError(kind, name, needs) {
+  const subject = kind === "program" ? "the program" : `the ${kind} function`;
+  return new NewerError(
+    `${subject} ${quoteName(name)} needs ${listNames(needs)}, which a newer devmod-webgpu reads`,
+    { kind, function: name },
+  );
 }
 
 /**

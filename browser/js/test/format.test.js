@@ -1,9 +1,12 @@
 // The rules of number 6 of the format, by files that are written by hand.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { FormatError, open } from "../src/index.js";
+import { unknownNeeds } from "../src/checks.js";
+import { unmetNeeds } from "../src/pipeline.js";
 import { decode } from "../src/wire.js";
 import { fileOf, Float, moduleBytes, record } from "./handmade.js";
 
@@ -177,8 +180,136 @@ test("a float is no integer of an interface, even if it is whole", () => {
     [{ params: [{ ...X, at: [0, new Float(1)] }] }, /has the place \[0, 1\.0\]/],
   ]) {
     const types = known.params ? [HANDLE] : [];
-    assert.throws(() => functionOf(types, known), reason);
+    assert.match(functionOf(types, known).error.message, reason);
   }
   const { subgroup, extra } = functionOf([], { subgroup: 32, later: [7, { n: -1 }] }).interface;
   assert.deepEqual([subgroup, JSON.stringify(extra)], [32, '{"later":[7,{"n":-1}]}']);
+});
+
+/** Return a webgpu module with these functions, as a record. */
+function webgpu(functions, rank = 0) {
+  const bytes = moduleBytes(functions, { k: text(4) });
+  return record(bytes, {
+    kind: "webgpu",
+    format: "wgsl",
+    functions: Object.keys(functions),
+    rank,
+  });
+}
+
+/** A device that has features and limits, and nothing else. */
+const DEVICE = {
+  createShaderModule() {},
+  features: new Set(["lately"]),
+  limits: {},
+  lost: new Promise(() => {}),
+};
+
+const NEWER = { needs: ["accel", "fp16"], params: [{ ...X, kind: "tree" }] };
+const LATER = [
+  { params: [{ ...X, kind: "tree" }] },
+  { params: [{ ...X, access: "atomic" }] },
+  { params: [{ ...X, type: "float4_later" }] },
+  { params: [{ name: "n", kind: "scalar", type: "int32", default: { sum: ["n", 1] } }] },
+  { params: [] }, // as many values as the function has types
+  { shared_memory: { per_thread: 4, bytes: 16 } },
+];
+
+test("a newer function is listed, and its use names the need", async () => {
+  for (const known of LATER) {
+    const newer = ["k", [HANDLE], [], [], { params: [X], ...known, needs: ["accel"] }];
+    const { modules } = await open(fileOf([{ modules: [webgpu({ f: newer, g: FUNCTION })] }]));
+    const functions = await modules[0].functions();
+    assert.deepEqual([...functions.keys()], ["f", "g"]);
+    assert.deepEqual(functions.get("f").argTypes, ["handle"]);
+    const reason = /^the webgpu function 'f' needs 'accel', which a newer devmod-webgpu reads$/;
+    await refused(modules[0].getFunction("f"), reason);
+    assert.equal(functions.get("g").error, undefined);
+  }
+});
+
+test("without an unknown need an interface of tomorrow is damage of one function", async () => {
+  for (const needs of [[], ["fp16", "tuned", "repeat"], ["accel", 7], "accel"]) {
+    const damaged = ["k", [HANDLE], [], [], { ...NEWER, needs }];
+    const { modules } = await open(fileOf([{ modules: [webgpu({ g: FUNCTION, f: damaged })] }]));
+    const functions = await modules[0].functions();
+    assert.deepEqual([...functions.keys()], ["g", "f"]);
+    assert.equal(functions.get("g").error, undefined);
+    await refused(
+      modules[0].getFunction("f"),
+      /^the bytes of the webgpu module: fmap of 'f', inter/,
+    );
+  }
+});
+
+test("an error of a function has its own name, also if equal ones come before", () => {
+  const damaged = ["k", [HANDLE], [], [], { params: [{ ...X, kind: "tree" }] }];
+  const other = ["k", [HANDLE], [], [], { params: [] }];
+  const bytes = moduleBytes({ a: damaged, b: damaged, c: other, d: ["e", ...other.slice(1)] }, {});
+  const errors = [...decode("webgpu", bytes).functions].map(([, { error }]) => error.message);
+  for (const [at, name] of ["a", "b", "c", "d"].entries())
+    assert.match(errors[at], new RegExp(`fmap of '${name}', interface: `));
+  assert.match(errors[2], /the function 'k' has 1 arg_types and an interface of 0 values/);
+  assert.match(errors[3], /the function 'e' has 1 arg_types and an interface of 0 values/);
+});
+
+test("another candidate is chosen in place of a newer function, and of one with an unknown need", async () => {
+  const needing = (...needs) => ["k", [HANDLE], [], [], { params: [X], needs }];
+  const functions = [["k", [HANDLE], [], [], NEWER], needing("later"), needing("fp64")];
+  const modules = functions.map((each, rank) => webgpu({ f: each }, rank));
+  const bundle = await open(fileOf([{ modules }]));
+  await assert.rejects(bundle.getFunction("f", { device: DEVICE }), ({ name, message }) => {
+    assert.equal(name, "DeviceNotFoundError");
+    const reasons = [
+      "the webgpu function 'f' needs 'accel', which a newer devmod-webgpu reads",
+      "needs 'later', which neither this devmod-webgpu nor this device has: take a newer devmod-webgpu",
+      "needs fp64, which this device does not have",
+    ].map((each) => `webgpu wgsl ('f'): ${each}`);
+    assert.equal(
+      message,
+      `the webgpu function 'f' cannot run on this device: ${reasons.join("; ")}`,
+    );
+    return true;
+  });
+  const known = (needs) => unmetNeeds({ needs, subgroup: null }, DEVICE);
+  assert.equal(known(["lately", "tuned", "images"]), "");
+});
+
+test("a program with an unknown need is refused by its name, whatever its declarations are", async () => {
+  const declaration = { ...X, role: "mirror", shape: ["n"] };
+  for (const [kind, needs, reason] of [
+    [
+      "tree",
+      ["warp"],
+      /1\. webgpu: the program 'p' needs 'warp', which a newer devmod-webgpu reads/,
+    ],
+    ["buffer", ["warp"], /1\. webgpu: it needs 'warp', which a newer devmod-webgpu has/],
+    ["tree", ["repeat"], /^the bytes of the program module: fmap of 'p', interface: the parameter/],
+    ["buffer", ["repeat"], /^the program 'p': the declaration of 'x' is invalid/],
+  ]) {
+    const known = { params: [{ ...declaration, kind }], needs, kernels: [] };
+    const bytes = moduleBytes("steps1", { p: ["p", [HANDLE], [], [], known] }, { p: text(4) });
+    const fields = { kind: "program", format: "steps1", functions: ["p"], rank: 0, imports: [1] };
+    const kernels = webgpu({ f: FUNCTION });
+    delete kernels.rank;
+    const bundle = await open(fileOf([{ modules: [record(bytes, fields), kernels] }]));
+    await assert.rejects(bundle.getFunction("p", { device: DEVICE }), ({ message }) => {
+      assert.match(message, reason);
+      return true;
+    });
+  }
+});
+
+test("the needs that are known are those of the documentation", () => {
+  const page = readFileSync(
+    new URL("../../../docs/arrays-and-devices.md", import.meta.url),
+    "utf8",
+  );
+  const table = /\| name \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(page)[1];
+  const names = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) => cell.match(/\w+/g));
+  assert.ok(names.length > 7);
+  assert.deepEqual(unknownNeeds(["later", ...names, "tuned", "repeat", "accel", "later"]), [
+    "accel",
+    "later",
+  ]);
 });

@@ -24,10 +24,15 @@ async function useAll(data) {
   for (const module of bundle.modules) {
     if (module.offset === null) continue;
     await module.bytes();
-    await module.functions();
+    useFunctions(await module.functions());
     await module.sources();
   }
   return bundle;
+}
+
+/** Throw the error of the first function that cannot be used. */
+function useFunctions(functions) {
+  for (const { error } of functions.values()) if (error) throw error;
 }
 
 for (const [name, { message }] of Object.entries(EXPECTED)) {
@@ -36,7 +41,7 @@ for (const [name, { message }] of Object.entries(EXPECTED)) {
   test(`refused: ${name}`, async () => {
     const data = bytes(`bad/${name}`);
     await assert.rejects(
-      async () => (kind ? decode(kind, data) : useAll(data)),
+      async () => (kind ? useFunctions(decode(kind, data).functions) : useAll(data)),
       (error) => {
         assert.ok(error instanceof FormatError, String(error.stack));
         if (error.message.endsWith(COMPRESSED)) {
@@ -332,7 +337,7 @@ test("a parameter of no known kind, or with another access", () => {
     ],
   ]) {
     assert.throws(
-      () => decode("webgpu", module(key, value)),
+      () => useFunctions(decode("webgpu", module(key, value)).functions),
       (error) => error instanceof FormatError && error.message === where + text,
       text,
     );
@@ -364,7 +369,7 @@ for (const [name, wanted] of Object.entries(LATER)) {
       bundle.modules.map(({ kind, functionNames }) => ({ kind, functions: [...functionNames] })),
       wanted.map(({ kind, functions }) => ({ kind, functions })),
     );
-    for (const [number, { error, sources }] of wanted.entries()) {
+    for (const [number, { error, sources, newer = {}, damaged = {} }] of wanted.entries()) {
       const module = bundle.modules[number];
       const refused = (text) => (found) =>
         found instanceof FormatError &&
@@ -381,6 +386,11 @@ for (const [name, wanted] of Object.entries(LATER)) {
         if (module.features.length) assert.equal((await module.functions()).size, 0);
       }
       if (sources) await assert.rejects(module.sources(), refused(sources));
+      for (const [key, info] of error ? [] : await module.functions()) {
+        const needs = newer[key]?.map((need) => `'${need}'`).join(", ");
+        const text = `the ${module.kind} function '${key}' needs ${needs}, which a newer devmod-webgpu reads`;
+        assert.equal(info.error?.message, needs ? text : damaged[key]);
+      }
     }
   });
 }
