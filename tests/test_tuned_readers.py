@@ -16,7 +16,15 @@ from typing import Any
 
 import pytest
 from alone import core_alone as core_alone
-from tuned_maps import INVALID, INVALID_INTERFACES, VALID, VALID_INTERFACE, first_variant, info
+from tuned_maps import (
+    INVALID,
+    INVALID_FOR_DEVMOD,
+    INVALID_INTERFACES,
+    VALID,
+    VALID_INTERFACE,
+    first_variant,
+    info,
+)
 
 import devmod
 
@@ -63,7 +71,11 @@ def first_in_javascript(maps: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.row("R21")
 def test_the_reader_in_javascript_takes_the_first_variant_and_refuses_what_devmod_refuses() -> None:
     valid = [*VALID, VALID_INTERFACE]
-    invalid = [*INVALID.values(), *INVALID_INTERFACES.values()]
+    invalid = [
+        *INVALID.values(),
+        *INVALID_INTERFACES.values(),
+        *INVALID_FOR_DEVMOD.values(),
+    ]
     found = first_in_javascript([*valid, *invalid])
     for changes, result in zip(valid, found, strict=False):
         assert result == first_variant(**changes)

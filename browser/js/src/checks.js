@@ -53,6 +53,11 @@ export function readType(type, subject, refuse) {
   return type;
 }
 
+/** Whether a text is an identifier of Python. @param {string} text */
+export function isIdentifier(text) {
+  return /^[\p{XIDS}_][\p{XIDC}]*$/u.test(text);
+}
+
 /** Return the sentence about a text that is no type. @param {string} type */
 export function notType(type) {
   const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";

@@ -37,7 +37,8 @@ export const COMPARISONS = {
 /** The greatest depth of an expression, and the most operands of an operator. */
 const MAX_DEPTH = 16,
   MAX_OPERANDS = 16;
-const [LEAST, MOST] = [-(2n ** 63n), 2n ** 63n - 1n];
+/** The integers of 64 bits. */
+export const [LEAST, MOST] = [-(2n ** 63n), 2n ** 63n - 1n];
 
 /** An expression is invalid or has no value. The text is the reason, as a clause. */
 export class ExpressionError extends Error {}

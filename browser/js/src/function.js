@@ -10,6 +10,7 @@ import {
   samplerBinding,
   shareHosts,
 } from "./arguments.js";
+import { unknownNeeds } from "./checks.js";
 import { specialize } from "./constants.js";
 import {
   checkNotLost,
@@ -140,6 +141,12 @@ export class KernelFunction {
     const { description } = plan;
     const device = await chosenDevice(on, description);
     if (info.interface?.extra.tune !== undefined) {
+      // A later devmod may write variants that are invalid here, with a need that says so.
+      const newer = unmetNeeds(
+        { needs: unknownNeeds(info.interface.needs), subgroup: null },
+        device,
+      );
+      if (newer) throw callError(plan, newer, "", DeviceNotFoundError);
       const make = (/** @type {Variant} */ each) =>
         KernelFunction.make(name, each.info, text, compiled, device, constants, before, each);
       return firstThatRuns(variantsOf(description, info), make, ([first]) => first);

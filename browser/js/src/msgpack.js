@@ -12,10 +12,11 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const SHORT = 40;
 /**
  * The most arrays and maps in values of any type: this number, plus one for each `BYTES_A_CONTAINER` bytes of the data. An empty map takes
- * one byte in the file and many in memory.
+ * one byte in the file and many in memory. Those of a tuned function's variants have a limit of their own.
  */
 const FREE_CONTAINERS = 1024;
 const BYTES_A_CONTAINER = 8;
+const BYTES_A_CONTAINER_OF_TUNE = 4;
 /** The number of cached objects. Comparing with all of them must cost less than reading. */
 const MAX_KNOWN = 4;
 
@@ -64,6 +65,7 @@ const INT = {
 /** Reads a sequence of msgpack objects. `field` is the current field, `at` the offset of the next byte; messages name both. */
 export class Reader {
   #room;
+  #most;
   #size;
   #view;
 
@@ -82,7 +84,8 @@ export class Reader {
     /** Whether the integers in values of any type are bigints, which differ from floats. */
     this.wholes = false;
     this.#size = size;
-    this.#room = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
+    this.#most = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
+    this.#room = this.#most;
     this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   }
 
@@ -283,6 +286,29 @@ export class Reader {
     return result;
   }
 
+  /** Read the variants of a tuned function: a map, whose arrays and maps are as many as its bytes allow. */
+  readTune() {
+    const outside = { room: this.#room, most: this.#most, size: this.#size };
+    const start = this.at;
+    // The end of the map is unknown, so what is left is the limit at first.
+    this.#limitTune(this.data.length - start);
+    const result = this.readMapObject();
+    const used = this.#most - this.#room;
+    this.#limitTune(this.at - start);
+    if (used > this.#most) throw this.#tooMany();
+    this.#room = outside.room;
+    this.#most = outside.most;
+    this.#size = outside.size;
+    return result;
+  }
+
+  /** @param {number} size The bytes of a tuned function's variants. */
+  #limitTune(size) {
+    this.#size = size;
+    this.#most = Math.floor(size / BYTES_A_CONTAINER_OF_TUNE);
+    this.#room = this.#most;
+  }
+
   // -- repeated objects
 
   /**
@@ -327,12 +353,13 @@ export class Reader {
   /** Count an array or a map in a value of any type. */
   #countContainer() {
     this.#room -= 1;
-    if (this.#room < 0) {
-      const most = FREE_CONTAINERS + Math.floor(this.#size / BYTES_A_CONTAINER);
-      throw this.error(
-        `more than ${most} arrays and maps in values of any type, too many for ${this.#size} bytes`,
-      );
-    }
+    if (this.#room < 0) throw this.#tooMany();
+  }
+
+  #tooMany() {
+    return this.error(
+      `more than ${this.#most} arrays and maps in values of any type, too many for ${this.#size} bytes`,
+    );
   }
 
   /** Read the first byte of the next object. */

@@ -1,6 +1,6 @@
 // The checks of a stranger's program: its own names, and what it gives to its kernels. The messages are those of devmod in Python.
 
-import { notType } from "./checks.js";
+import { isIdentifier, notType } from "./checks.js";
 import { constantsOf } from "./constants.js";
 import { parseDtype } from "./dtypes.js";
 import { listNames, quoteName, repr, restated } from "./errors.js";
@@ -159,7 +159,7 @@ function checkDeclarations(program) {
 
 /** @param {string} name */
 function checkIdentifier(name) {
-  if (!/^[\p{XIDS}_][\p{XIDC}]*$/u.test(name) || KEYWORDS.includes(name)) {
+  if (!isIdentifier(name) || KEYWORDS.includes(name)) {
     throw new Problem(
       `${quoteName(name)} is no name: expected an identifier that is no keyword of Python`,
       name,

@@ -1,17 +1,18 @@
 // The variants of a tuned function, each as a function that is not tuned. Records of times are not read: the first variant that fits is launched.
 
-import { listOf, show } from "./checks.js";
+import { isIdentifier, listOf, show, typeName } from "./checks.js";
+import { parseDtype } from "./dtypes.js";
 import { invalidFunction, listNames, quoteName, restated } from "./errors.js";
-import { evaluate, ExpressionError, namesIn, readExpression } from "./expressions.js";
+import { evaluate, ExpressionError, LEAST, MOST, namesIn, readExpression } from "./expressions.js";
 import { readInterface } from "./interface.js";
-import { isMap } from "./msgpack.js";
+import { isMap, withNumbers } from "./msgpack.js";
 import { callError, label } from "./plan.js";
 import { BlockBytes } from "./records.js";
 import { ConversionError } from "./scalars.js";
 
 /** @import { Refuse } from "./checks.js" */
 /** @import { Expression } from "./expressions.js" */
-/** @import { Interface } from "./interface.js" */
+/** @import { Interface, Param } from "./interface.js" */
 /** @import { Value } from "./msgpack.js" */
 /** @import { Argument, Plan } from "./plan.js" */
 /** @import { Triple } from "./shape.js" */
@@ -25,116 +26,236 @@ const MAX_NAMES = 16;
  * @typedef {object} Variant
  * @property {FunctionInfo} info The function with the interface of the variant.
  * @property {Record<string, number>} set The constants to set in the shader; none if the shader has them.
- * @property {Map<string, bigint>} numbers The constants that are whole numbers.
+ * @property {Map<string, bigint>} numbers The constants that are integers in each variant.
  * @property {Expression[]} grid Its own grid; [] if the call gives it.
+ */
+/**
+ * What the file has of a variant: its values, in the order of the constants, its expressions, and its own interface.
+ * @typedef {{ values: Value[], grid: Expression[], block: Expression[], own: Value }} Fields
+ */
+/**
+ * The variants of a tuned function, and what they have in common. `numbers` are the constants that are integers in each variant.
+ * @typedef {{ constants: string[], numbers: string[], isSpecialized: boolean, variants: Fields[] }} Tuning
  */
 
 /**
- * Return the variants of a tuned function, in their order; each is checked when it is taken.
+ * Return the variants of a tuned function, in their order. All are checked; the interface and the block of one are when it is taken.
  * @param {string} description The function, for messages.
  * @param {FunctionInfo} info
  * @returns {Generator<Variant>}
  */
 export function* variantsOf(description, info) {
-  const known = /** @type {Interface} */ (info.interface);
   const refuse = (/** @type {string} */ problem) => invalidFunction(`${description}: ${problem}`);
-  const tune = /** @type {{ [key: string]: Value }} */ (known.extra.tune);
-  if (!isMap(tune)) throw refuse(`the key tune is a map with string keys, not ${show(tune)}`);
-  const names = listOf(tune.constants, "the constants of a tuned function are", refuse);
-  const variants = listOf(tune.variants, "the variants of a function are", refuse);
-  const count = new Set(names.filter((name) => typeof name === "string" && name)).size;
-  if (!count || count < names.length || count > MAX_NAMES)
-    throw refuse(`the constants of a tuned function are 1 to ${MAX_NAMES} different names`);
-  if (!variants.length || variants.length > MAX_VARIANTS)
-    throw refuse(`a tuned function has 1 to ${MAX_VARIANTS} variants, not ${variants.length}`);
-  for (const each of variants)
-    yield readVariant(info, tune, /** @type {string[]} */ (names), each, refuse);
+  const tuning = readTuning(/** @type {Interface} */ (info.interface), refuse);
+  for (const fields of tuning.variants) yield variantOf(info, tuning, fields, refuse);
 }
 
 /**
- * @param {FunctionInfo} info
+ * @param {Interface} known
+ * @param {Refuse} refuse
+ * @returns {Tuning}
+ */
+function readTuning({ params, extra }, refuse) {
+  const tune = readMap(extra.tune, "the key tune", ["constants", "variants"], refuse);
+  const constants = readNames(tune, "constants", refuse);
+  const sizes = readNames(tune, "sizes", refuse);
+  const integers = params.filter(isInteger).map(({ name }) => name);
+  checkKnown(sizes, integers, "sizes", refuse);
+  const maps = listOf(tune.variants, "the variants of a function are", refuse);
+  if (!constants.length || !maps.length || maps.length > MAX_VARIANTS) {
+    const expected = `expected at least one constant, and 1 to ${MAX_VARIANTS} variants`;
+    throw refuse(
+      `a tuned function has ${constants.length} constants and ${maps.length} variants; ${expected}`,
+    );
+  }
+
+  const all = maps.map((each) => readMap(each, "a variant", ["values"], refuse));
+  const values = all.map((each) => readValues(each, constants, refuse));
+  const different = new Set(values.map((each) => JSON.stringify(each.map(keyOf))));
+  if (different.size < values.length) throw refuse("two variants have equal values");
+  const numbers = constants.filter((_, at) => values.every((each) => typeof each[at] === "bigint"));
+  const names = [...numbers, ...integers.filter((name) => !constants.includes(name))];
+  const grid = expressionsOf("grid", tune.grid, names, [], refuse);
+  const block = expressionsOf("block", tune.block, numbers, [], refuse);
+  const variants = all.map((each, at) => ({
+    values: /** @type {Value[]} */ (values[at]),
+    grid: expressionsOf("grid", each.grid, names, grid, refuse),
+    block: expressionsOf("block", each.block, numbers, block, refuse),
+    own: each.interface ?? null,
+  }));
+  if (new Set(variants.map((each) => each.grid.length > 0)).size > 1)
+    throw refuse("some variants have a grid, and others have none");
+  return { constants, numbers, isSpecialized: tune.specialized === true, variants };
+}
+
+/**
+ * Whether an argument is one integer.
+ * @param {Param} param
+ */
+function isInteger({ kind, type, members }) {
+  const { code = 2, lanes } = parseDtype(type) ?? {};
+  return kind === "scalar" && code < 2 && lanes === 1 && !members.length;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} subject
+ * @param {string[]} needed The keys that the map must have.
+ * @param {Refuse} refuse
+ */
+function readMap(value, subject, needed, refuse) {
+  if (!isMap(value)) throw refuse(`${subject} is a map with string keys, not ${typeName(value)}`);
+  for (const key of needed) if (!(key in value)) throw refuse(`${subject} has no '${key}'`);
+  return /** @type {{ [key: string]: Value }} */ (value);
+}
+
+/**
+ * Return the identifiers in a list of a map.
  * @param {{ [key: string]: Value }} tune
- * @param {string[]} names
- * @param {Value} each
+ * @param {string} key
+ * @param {Refuse} refuse
+ */
+function readNames(tune, key, refuse) {
+  const { [key]: names = [] } = tune;
+  const isName = (/** @type {Value} */ each) => typeof each === "string" && isIdentifier(each);
+  if (
+    !Array.isArray(names) ||
+    names.length > MAX_NAMES ||
+    !names.every(isName) ||
+    new Set(names).size !== names.length
+  ) {
+    throw refuse(
+      `the ${key} of a tuned function are ${show(names)}; expected at most ${MAX_NAMES} different identifiers`,
+    );
+  }
+  return /** @type {string[]} */ (names);
+}
+
+/**
+ * Return the values of a variant.
+ * @param {{ [key: string]: Value }} map
+ * @param {string[]} constants
+ * @param {Refuse} refuse
+ */
+function readValues(map, constants, refuse) {
+  const values = listOf(map.values, "the values of a variant are", refuse);
+  if (values.length !== constants.length)
+    throw refuse(`a variant has ${values.length} values for ${constants.length} constants`);
+  for (const value of values) {
+    if (!isConstant(value)) {
+      const expected = "expected a boolean, an int of 64 bits, a finite float or a string";
+      throw refuse(`a constant has the value ${show(value)}; ${expected}`);
+    }
+  }
+  return values;
+}
+
+/**
+ * Whether a constant can have a value.
+ * @param {Value} value
+ */
+function isConstant(value) {
+  if (typeof value === "bigint") return value >= LEAST && value <= MOST;
+  if (typeof value === "number") return Number.isFinite(value);
+  return typeof value === "boolean" || typeof value === "string";
+}
+
+/**
+ * Return a text that equal values have in common. Numbers are equal by their values, and a boolean is 0 or 1.
+ * @param {Value} value
+ */
+function keyOf(value) {
+  if (typeof value === "string") return `text ${value}`;
+  const isWhole = typeof value !== "number" || Number.isInteger(value);
+  return isWhole ? String(BigInt(/** @type {bigint | number | boolean} */ (value))) : String(value);
+}
+
+/**
+ * Return a variant with its interface and its block.
+ * @param {FunctionInfo} info
+ * @param {Tuning} tuning
+ * @param {Fields} fields
  * @param {Refuse} refuse
  * @returns {Variant}
  */
-function readVariant(info, tune, names, each, refuse) {
-  const known = /** @type {Interface} */ (info.interface);
-  const map = isMap(each) ? each : {};
-  const values = listOf(map.values, "the values of a variant are", refuse);
-  if (values.length !== names.length)
-    throw refuse(`a variant has ${values.length} values for ${names.length} constants`);
+function variantOf(
+  info,
+  { constants, numbers, isSpecialized },
+  { values, grid, block, own },
+  refuse,
+) {
   /** @type {Map<string, bigint>} */
-  const numbers = new Map();
-  /** @type {Record<string, number>} */
-  const set = Object.create(null);
-  names.forEach((name, at) => {
-    const value = values[at];
-    const isNumber = typeof value === "number" && Number.isFinite(value);
-    if (!isNumber && !["bigint", "boolean", "string"].includes(typeof value))
-      throw refuse(`the constant ${quoteName(name)} has the value ${show(value)}`);
-    if (typeof value === "bigint" || (isNumber && Number.isInteger(value)))
-      numbers.set(name, BigInt(value));
-    if (tune.specialized === true) set[name] = /** @type {number} */ (value);
+  const integers = new Map();
+  /** @type {Record<string, unknown>} */
+  const all = Object.create(null);
+  constants.forEach((name, at) => {
+    all[name] = values[at];
+    if (numbers.includes(name)) integers.set(name, /** @type {bigint} */ (values[at]));
   });
+  const set = isSpecialized ? withNumbers(all) : {};
 
-  const plain = isMap(map.interface) ? readInterface(map.interface, refuse) : known;
-  const form = (/** @type {Interface} */ { params }) =>
-    JSON.stringify(params.map(({ name, type }) => [name, type]));
-  if (form(plain) !== form(known))
-    throw refuse("the interface of a variant has other parameters than the function");
-  const integers = plain.params
-    .filter(({ kind, type }) => kind === "scalar" && ["int32", "uint32"].includes(type))
-    .map(({ name }) => name)
-    .filter((name) => !names.includes(name));
-  const grid = expressionsOf(
-    "grid",
-    map.grid ?? tune.grid,
-    [...numbers.keys(), ...integers],
-    refuse,
-  );
-  const sizes = expressionsOf("block", map.block ?? tune.block, [...numbers.keys()], refuse);
-  const block = sizes.length ? tripleOf("block", sizes, numbers, 1, refuse) : plain.block;
-  const { tune: _, ...extra } = plain.extra;
+  const known = /** @type {Interface} */ (info.interface);
+  const { tune: _, ...extra } = known.extra;
+  let plain = { ...known, extra };
+  if (own !== null) {
+    plain = readInterface(readMap(own, "an interface", [], refuse), refuse);
+    if (JSON.stringify(valuesOf(plain)) !== JSON.stringify(valuesOf(known)))
+      throw refuse("the interface of a variant has other parameters than the function");
+    delete plain.extra.tune;
+  }
   const needs = plain.needs.filter((need) => need !== "tuned");
-  return { info: { ...info, interface: { ...plain, block, needs, extra } }, set, numbers, grid };
+  const threads = block.length ? tripleOf("block", block, integers, 1, refuse) : plain.block;
+  return {
+    info: { ...info, interface: { ...plain, block: threads, needs } },
+    set: /** @type {Record<string, number>} */ (set),
+    numbers: integers,
+    grid,
+  };
+}
+
+/**
+ * Return the names and the types of what a kernel takes.
+ * @param {Interface} known
+ */
+function valuesOf({ params }) {
+  return params.map(({ name, type, pack }) => [name, type, pack]);
 }
 
 /**
  * @param {string} key
  * @param {Value | undefined} list
  * @param {readonly string[]} known The names that may occur.
+ * @param {Expression[]} missing What a map without the key has.
  * @param {Refuse} refuse
  */
-function expressionsOf(key, list, known, refuse) {
-  if (list === undefined || list === null) return [];
+function expressionsOf(key, list, known, missing, refuse) {
+  if (list === undefined || list === null) return missing;
   const subject = `the ${key} of a tuned function`;
   if (!Array.isArray(list) || !list.length || list.length > 3)
     throw refuse(`${subject} is a list of one to three expressions`);
   return list.map((each) => {
     const value = restated(
-      () => readExpression(exact(each)),
+      () => readExpression(each),
       ExpressionError,
       (reason) => refuse(`${subject} ${reason}`),
     );
-    const unknown = namesIn(value).find((name) => !known.includes(name));
-    if (unknown !== undefined)
-      throw refuse(
-        `${subject}: unknown name ${quoteName(unknown)}; expected one of ${listNames(known)}`,
-      );
+    checkKnown(namesIn(value), known, key, refuse);
     return value;
   });
 }
 
 /**
- * Return a value of an interface with its whole numbers as bigints.
- * @param {Value} value
- * @returns {Value}
+ * @param {readonly string[]} names
+ * @param {readonly string[]} known
+ * @param {string} key
+ * @param {Refuse} refuse
  */
-function exact(value) {
-  if (Array.isArray(value)) return value.map(exact);
-  return typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value;
+function checkKnown(names, known, key, refuse) {
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw refuse(
+    `the ${key} of a tuned function: unknown name ${quoteName(unknown)}; expected one of ${listNames(known)}`,
+  );
 }
 
 /**

@@ -28,9 +28,9 @@ const KINDS = {
 };
 const MAX_INT64 = 2n ** 63n - 1n;
 const MAX_DIMENSIONS = 64;
-/** The items of a function: those of TVM, and with the interface. */
+/** The items of a function: those of TVM, and with the interface and the variants. */
 const LEAST_ITEMS = 4,
-  MOST_ITEMS = 5;
+  MOST_ITEMS = 6;
 
 /**
  * The description of a function in the fmap.
@@ -89,7 +89,7 @@ export function decode(kind, data, repeats = [], parts = 0) {
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
   reader.wholes = true;
   /** @type {Known} */
-  const known = { 4: [], 5: [] };
+  const known = { 4: [], 5: [], 6: [] };
   if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {
     throw reader.error("repeats, which only shaders have");
   }
@@ -166,7 +166,7 @@ function readInfo(reader, key, known) {
   const count = reader.readArray();
   if (count < LEAST_ITEMS || count > MOST_ITEMS) {
     throw reader.error(
-      `expected an array of ${LEAST_ITEMS} or ${MOST_ITEMS}, found one of ${count}`,
+      `expected an array of ${LEAST_ITEMS} to ${MOST_ITEMS}, found one of ${count}`,
       start,
     );
   }
@@ -197,20 +197,27 @@ function readFields(reader, subject, count) {
   const argExtraTags = reader.readList(() => reader.readInt(-(2 ** 31), 2 ** 31 - 1));
   reader.field = `${subject}, interface`;
   const map = count > LEAST_ITEMS ? reader.readMapObject() : null;
-  return { argTypes, launchParamTags, argExtraTags, ...readKnown(map) };
+  reader.field = `${subject}, tune`;
+  const tune = count === MOST_ITEMS ? reader.readTune() : null;
+  return { argTypes, launchParamTags, argExtraTags, ...readKnown(map, tune) };
 }
 
 /**
- * Return the interface of a function; or null, and why it is invalid.
+ * Return the interface of a function with its variants; or null, and why it is invalid.
  * @param {{ [key: string]: Value } | null} map
+ * @param {{ [key: string]: Value } | null} tune
  * @returns {Pick<Fields, "interface" | "problem" | "newer">}
  */
-function readKnown(map) {
+function readKnown(map, tune) {
   if (!map) return { interface: null, problem: "", newer: [] };
   const newer = unknownNeeds(map.needs);
   const refuse = (/** @type {string} */ problem) => new Problem(problem);
   try {
-    return { interface: readInterface(map, refuse), problem: "", newer };
+    if ("tune" in map)
+      throw refuse("the interface has the key 'tune', which is an item of the function");
+    const found = readInterface(map, refuse);
+    if (tune) found.extra.tune = tune;
+    return { interface: found, problem: "", newer };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     return { interface: null, problem: error.message, newer };

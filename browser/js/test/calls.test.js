@@ -374,13 +374,13 @@ test("a block of the interface that is not the shader's", () => {
 
 test("the grid of a variant from integers at the ends of their types", () => {
   for (const [type, value, grid] of [
-    ["int32", -3, ["-", 2, "n"]],
-    ["int32", 2147483647, ["-", "n", 2147483642]],
-    ["int32", -2147483648, ["-", -2147483643, "n"]],
-    ["uint32", 2147483653, ["-", "n", 2147483648]],
-    ["uint32", 4294967295, ["-", "n", 4294967290]],
+    ["int32", -3, ["-", 2n, "n"]],
+    ["int32", 2147483647, ["-", "n", 2147483642n]],
+    ["int32", -2147483648, ["-", -2147483643n, "n"]],
+    ["uint32", 2147483653, ["-", "n", 2147483648n]],
+    ["uint32", 4294967295, ["-", "n", 4294967290n]],
   ]) {
-    const variants = [Object.assign(Object.create(null), { values: [64] })];
+    const variants = [Object.assign(Object.create(null), { values: [64n] })];
     const fields = { constants: ["BLOCK"], variants, grid: [grid] };
     const tune = Object.assign(Object.create(null), fields);
     const params = [param("m", "scalar", "float32", [0, 0]), param("n", "scalar", type, [0, 4])];

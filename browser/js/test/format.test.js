@@ -7,8 +7,9 @@ import { test } from "node:test";
 import { FormatError, open } from "../src/index.js";
 import { unknownNeeds } from "../src/checks.js";
 import { unmetNeeds } from "../src/pipeline.js";
+import { variantsOf } from "../src/tuning.js";
 import { decode } from "../src/wire.js";
-import { fileOf, Float, moduleBytes, record } from "./handmade.js";
+import { fileOf, Float, moduleBytes, Raw, record } from "./handmade.js";
 
 /** Check that something is refused with a FormatError of this text. */
 async function refused(what, text) {
@@ -213,6 +214,7 @@ const LATER = [
   { params: [{ name: "n", kind: "scalar", type: "int32", default: { sum: ["n", 1] } }] },
   { params: [] }, // as many values as the function has types
   { shared_memory: { per_thread: 4, bytes: 16 } },
+  { tune: {} },
 ];
 
 test("a newer function is listed, and its use names the need", async () => {
@@ -312,4 +314,99 @@ test("the needs that are known are those of the documentation", () => {
     "accel",
     "later",
   ]);
+});
+
+/** The variants of a tuned function with the arguments x and n, and changes of them. */
+const TUNE = {
+  constants: ["BLOCK", "MODE"],
+  variants: [{ values: [64, "fast"] }, { values: [128, "fast"] }, { values: [64, true] }],
+  sizes: ["n"],
+  grid: [["ceildiv", "n", "BLOCK"]],
+  specialized: true,
+};
+const N = { name: "n", kind: "scalar", type: "int64", at: [0, 4] };
+const tuned = (tune, known = {}) =>
+  functionOf([HANDLE, [0, 64, 1]], { params: [X, N], needs: ["tuned"], ...known }, tune);
+const variants = (tune) => [...variantsOf("f", tuned({ ...TUNE, ...tune }))];
+const values = (...lists) => ({ variants: lists.map((each) => ({ values: each })), grid: null });
+
+test("a tuned function has its variants in an item of its own", () => {
+  const [first, second, third] = variants({});
+  assert.deepEqual({ ...first.set }, { BLOCK: 64, MODE: "fast" });
+  assert.deepEqual([...second.numbers], [["BLOCK", 128n]]);
+  assert.deepEqual({ ...third.set }, { BLOCK: 64, MODE: true });
+  const { needs, extra } = first.info.interface;
+  assert.deepEqual([needs, Object.keys(extra)], [[], []]);
+  const both = functionOf([], { needs: ["tuned"], tune: TUNE }, TUNE).error;
+  assert.match(both.message, /the interface has the key 'tune', which is an item of the function/);
+  assert.throws(() => functionOf([], {}, []), /fmap of 'f', tune: expected a map, found an array/);
+  assert.throws(() => functionOf([], {}, {}, 1), /expected an array of 4 to 6, found one of 7/);
+});
+
+test("all variants of a tuned function are checked at its use", () => {
+  const own = { params: [X, N], block: [8, 1, 1] };
+  for (const [changes, reason] of [
+    [values([1, 2], [1, 2]), /two variants have equal values/],
+    [values([1, 2], [true, new Float(2)]), /two variants have equal values/],
+    [values([1, new Float(-0)], [1, false]), /two variants have equal values/],
+    [values([1, 2], [1, null]), /a constant has the value None; expected a boolean/],
+    [values([1, 2], [1, 2n ** 63n]), /a constant has the value 9223372036854775808; expected/],
+    [values([1, 2], [1, new Float(Infinity)]), /a constant has the value Infinity; expected/],
+    [values([1, 2], [1]), /a variant has 1 values for 2 constants/],
+    [{ sizes: ["x"] }, /the sizes of a tuned function: unknown name 'x'; expected one of 'n'/],
+    [{ sizes: ["n", "n"] }, /the sizes of a tuned function are \['n', 'n'\]; expected at most 16/],
+    [{ sizes: null }, /the sizes of a tuned function are None; expected at most 16/],
+    [{ constants: ["BLOCK", "a b"] }, /different identifiers/],
+    [{ grid: ["MODE"] }, /unknown name 'MODE'; expected one of 'BLOCK', 'n'/],
+    [{ grid: [new Float(2)] }, /has a value that is no integer expression/],
+    [{ ...values([new Float(2), 1], [3, 1]), grid: ["BLOCK"] }, /unknown name 'BLOCK'/],
+    [
+      { grid: null, variants: [{ values: [1, 2] }, { values: [1, 3], grid: [1] }] },
+      /some variants have a grid, and others have none/,
+    ],
+    [{ variants: [{ values: [1, 2] }, { values: [1, 3], block: [0.5] }] }, /no integer expression/],
+  ]) {
+    const function_ = tuned({ ...TUNE, ...changes });
+    assert.throws(() => variantsOf("f", function_).next(), reason);
+  }
+  for (const [changes, reason] of [
+    [{ interface: 7 }, /an interface is a map with string keys, not int/],
+    [{ interface: { params: [X] } }, /has other parameters than the function/],
+    [{ block: [["-", "BLOCK", 64]] }, /the block is 0; expected at least 1/],
+  ]) {
+    const all = [{ values: [32, 1] }, { values: [64, 1], ...changes }];
+    assert.throws(() => variants({ variants: all }), reason);
+  }
+  const [first] = variants({ ...values([1, 2], [1, new Float(2.5)]), block: null });
+  assert.deepEqual(first.info.interface.block, null);
+  const [other] = variants({ variants: [{ values: [1, 2], interface: own }] });
+  assert.deepEqual(other.info.interface.block, [8, 1, 1]);
+});
+
+test("the arrays and maps of tune have a limit of their own", () => {
+  const many = Array.from({ length: 1024 }, (_, at) => ({ values: [at, 1] }));
+  assert.equal(variants({ variants: many, grid: null }).length, 1024);
+  const reason = /fmap of 'f', tune: more than \d+ arrays and maps in values of any type, too many/;
+  const empty = new Raw(Buffer.from([0xdc, 0x03, 0xe8, ...Array(1000).fill(0x90)])); // 1,000 of them
+  const tune = (size) => ({ later: empty, pad: text(size) });
+  const least = (1000 + 2) * 4 - moduleBytes(tune(0)).length;
+  assert.equal(tuned(tune(least)).error, undefined);
+  assert.throws(() => tuned(tune(least - 1)), reason);
+  // The rest of the module does not count.
+  const beside = { f: ["k", [], [], [], {}, tune(0)] };
+  assert.throws(() => decode("webgpu", moduleBytes(beside, { k: text(9000) })), reason);
+  const known = { later: [empty] };
+  const both = moduleBytes({ f: ["k", [], [], [], known, tune(least)] }, {});
+  assert.equal(decode("webgpu", both).functions.size, 1);
+});
+
+test("unknown needs of a tuned function come before its variants", async () => {
+  const known = { params: [X], needs: ["later", "tuned"] };
+  const functions = { f: ["k", [HANDLE], [], [], known, { "variants of tomorrow": 1 }] };
+  const [module] = (await open(fileOf([{ modules: [webgpu(functions)] }]))).modules;
+  const using = module.getFunction("f", { device: DEVICE });
+  await assert.rejects(
+    using,
+    /needs 'later', which neither this devmod-webgpu nor this device has/,
+  );
 });

@@ -9,6 +9,13 @@ export class Float {
   }
 }
 
+/** Bytes of msgpack that are written as they are. */
+export class Raw {
+  constructor(bytes) {
+    this.bytes = bytes;
+  }
+}
+
 const sha256 = (data) => createHash("sha256").update(data).digest();
 const aligned = (offset, align = 64) => Math.ceil(offset / align) * align;
 
@@ -32,6 +39,7 @@ export function pack(value) {
   }
   if (typeof value === "string")
     return Buffer.concat([tagged(0xda, 2, Buffer.byteLength(value)), Buffer.from(value)]);
+  if (value instanceof Raw) return value.bytes;
   if (value instanceof Float) {
     const result = Buffer.alloc(9, 0xcb);
     result.writeDoubleBE(value.value, 1);
