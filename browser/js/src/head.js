@@ -96,6 +96,7 @@ export async function readHead(source) {
     throw new FormatError(
       `${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`,
     );
+  checkDigest(header.subarray(16), source);
   const fields = new DataView(header.buffer, header.byteOffset, HEADER);
   const number = fields.getUint32(8, true);
   const length = fields.getUint32(12, true);
@@ -129,6 +130,21 @@ export async function readHead(source) {
     );
   }
   return { head, end: HEADER + length };
+}
+
+/**
+ * Check that a file is the one of its address. The SHA-256 of the head is that of the whole file, but for the zeros.
+ * @param {Uint8Array} digest That in the header.
+ * @param {Source} source
+ */
+function checkDigest(digest, { place, digests = [] }) {
+  const found = [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  for (const wanted of digests) {
+    if (wanted !== found)
+      throw new FormatError(
+        `${place} is another file: expected a head with the SHA-256 ${wanted}, got ${found}. Check the address, and get the file again`,
+      );
+  }
 }
 
 /**

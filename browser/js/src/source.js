@@ -1,7 +1,15 @@
 // The sources of a bundle's bytes: memory, a File, or a server, from which only the needed parts are fetched.
 
 import { joined } from "./bytes.js";
-import { ChangedError, FetchError, FormatError, repr, describeError, quoteName } from "./errors.js";
+import {
+  ArgumentError,
+  ChangedError,
+  FetchError,
+  FormatError,
+  repr,
+  describeError,
+  quoteName,
+} from "./errors.js";
 
 /**
  * Bytes that are read in parts. `read` returns fewer bytes than requested only at the end.
@@ -10,17 +18,22 @@ import { ChangedError, FetchError, FormatError, repr, describeError, quoteName }
  * @property {number} size In bytes; -1 if unknown.
  * @property {(offset: number, length: number) => Promise<Uint8Array>} read
  * @property {() => void} [close]
+ * @property {string[]} [digests] The SHA-256 that the head must have, by its address and by the options.
  */
 
 /**
- * How a URL is fetched.
+ * How a file is opened, and a URL fetched.
  * @typedef {object} FetchOptions
+ * @property {string} [head] The SHA-256 of the file's head in hexadecimal, as behind `#devmod-head=` in a URL. Another file is refused.
  * @property {typeof globalThis.fetch} [fetch] Used instead of the browser's fetch.
  * @property {HeadersInit} [headers] Sent with each request.
  * @property {RequestCredentials} [credentials]
  * @property {AbortSignal} [signal] Aborts pending requests.
  */
 
+/** The fragment of an address by digest, and the SHA-256 in it. */
+const PINNED = /^#devmod-head=([0-9a-f]{64})$/;
+const DIGEST = /^[0-9a-f]{64}$/;
 /** The bytes of the first request. Most indexes and small bundles fit, and the head of 30,000 functions. */
 const FIRST_REQUEST = 28 * 2 ** 10;
 
@@ -63,17 +76,11 @@ function blobSource(blob) {
 /**
  * Open a file on a server. With range requests, only the parts that are read are fetched. Otherwise the response with the whole file is
  * read as far as needed. Changes of the file are detected by its ETag, date and size, and by the digests.
- * @param {string | URL} address
- * @param {FetchOptions} [options]
+ * @param {URL} url
+ * @param {FetchOptions} options
  * @returns {Promise<Source>}
  */
-async function urlSource(address, options = {}) {
-  let url;
-  try {
-    url = new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // in a page or a worker
-  } catch (error) {
-    throw new FetchError(`${quoteName(String(address))} is not a valid URL`, { cause: error });
-  }
+async function urlSource(url, options) {
   const get = new HttpFile(url, options);
   const first = await get.range(0, FIRST_REQUEST, {});
   if (first.status === 200) return new StreamSource(get, first);
@@ -355,13 +362,53 @@ class Collector {
 }
 
 /**
- * Return the source for the argument of `open`.
+ * Return the source for the argument of `open`, with the digests that its head must have.
  * @param {unknown} from
  * @param {FetchOptions} options
  * @returns {Promise<Source>}
  */
 export async function sourceOf(from, options) {
-  if (typeof from === "string" || from instanceof URL) return urlSource(from, options);
+  const digests = [];
+  if (options.head !== undefined) digests.push(checkedDigest(options.head, "the option head"));
+  if (typeof from !== "string" && !(from instanceof URL))
+    return Object.assign(bytesSource(from), { digests });
+  const url = urlOf(from);
+  if (/devmod-head/i.test(url.hash)) {
+    const subject = `the address ${quoteName(String(from))}`;
+    digests.push(checkedDigest(PINNED.exec(url.hash)?.[1], subject));
+    url.hash = "";
+  }
+  return Object.assign(await urlSource(url, options), { digests });
+}
+
+/**
+ * Return a digest if it is one.
+ * @param {unknown} digest
+ * @param {string} subject What has it, for messages.
+ */
+function checkedDigest(digest, subject) {
+  if (typeof digest === "string" && DIGEST.test(digest)) return digest;
+  const expected = "64 lower-case hexadecimal digits, which devmod pin FILE prints";
+  throw new ArgumentError(`${subject} is invalid: expected ${expected}, as in #devmod-head=…`, {
+    kind: "bundle",
+    argument: "head",
+  });
+}
+
+/** @param {string | URL} address */
+function urlOf(address) {
+  try {
+    return new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // in a page or a worker
+  } catch (error) {
+    throw new FetchError(`${quoteName(String(address))} is not a valid URL`, { cause: error });
+  }
+}
+
+/**
+ * @param {unknown} from
+ * @returns {Source}
+ */
+function bytesSource(from) {
   if (from instanceof Blob) return blobSource(from);
   if (from instanceof ArrayBuffer) return memorySource(new Uint8Array(from));
   if (ArrayBuffer.isView(from))

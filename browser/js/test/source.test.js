@@ -1,6 +1,7 @@
 // Bundles on a server: with and without range requests, with wrong responses, and with changing files.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
@@ -417,6 +418,74 @@ test("a file shorter than its index describes, on a server that reports no size"
   );
 });
 
+const HEAD = SMALL.subarray(16, 48).toString("hex");
+const OTHER = "0123456789abcdef".repeat(4);
+/** The file with a head that is no msgpack, which shows if it is parsed. */
+const STRANGE = Buffer.from(SMALL);
+STRANGE[48] = 0xc1;
+createHash("sha256")
+  .update(STRANGE.subarray(48, 48 + STRANGE.readUInt32LE(12)))
+  .digest()
+  .copy(STRANGE, 16);
+
+test("an address by digest opens the file with this head, and no other one", async () => {
+  for (const how of [ranges, whole]) {
+    serve(how(SMALL));
+    assert.equal((await open(`${address}#devmod-head=${HEAD}`)).modules.length, 10);
+    const pinned = new URL(`${address}#devmod-head=${HEAD}`);
+    assert.equal((await open(pinned)).modules.length, 10);
+    assert.equal(pinned.hash, `#devmod-head=${HEAD}`);
+    assert.equal((await open(`${address}#notes`)).modules.length, 10);
+    const reason = new RegExp(
+      `^'http:.*k\\.devmod' is another file: expected a head with the SHA-256 ${OTHER}, got ${HEAD}\\. Check the address`,
+    );
+    await refusal(open(`${address}#devmod-head=${OTHER}`), FormatError, reason);
+    serve(how(STRANGE));
+    const found = open(`${address}#devmod-head=${HEAD}`);
+    await refusal(found, FormatError, /k\.devmod' is another file: expected a head/);
+    const changed = Buffer.from(SMALL);
+    changed[60] ^= 1;
+    serve(how(changed)); // its header has the digest of the other head
+    const damaged = open(`${address}#devmod-head=${HEAD}`);
+    await refusal(damaged, FormatError, /the SHA-256 of its head is not the one in its header/);
+  }
+});
+
+test("an address by digest that is malformed is refused before a request", async () => {
+  serve(ranges(SMALL));
+  for (const fragment of [
+    "devmod-head",
+    "devmod-head=",
+    `devmod-head=${HEAD.toUpperCase()}`,
+    `devmod-head=${HEAD.slice(1)}`,
+    `devmod-head=${HEAD}0`,
+    `devmod-head=${HEAD}&notes`,
+    `notes&devmod-head=${HEAD}`,
+    `Devmod-Head=${HEAD}`,
+  ]) {
+    for (const from of [`${address}#${fragment}`, new URL(`${address}#${fragment}`)]) {
+      const reason =
+        /^the address 'http:.*#.* is invalid: expected 64 lower-case hexadecimal digits/;
+      await refusal(open(from), ArgumentError, reason);
+    }
+  }
+  assert.deepEqual(log, []);
+});
+
+test("the option head is the digest of a file in memory, a Blob or a URL", async () => {
+  serve(ranges(SMALL));
+  for (const from of [SMALL, new Blob([SMALL]), address, `${address}#devmod-head=${HEAD}`]) {
+    assert.equal((await open(from, { head: HEAD })).modules.length, 10);
+    await refusal(open(from, { head: OTHER }), FormatError, / is another file: expected a head/);
+    for (const head of ["", HEAD.toUpperCase(), 7, null]) {
+      const reason = /^the option head is invalid: expected 64 lower-case hexadecimal digits/;
+      await refusal(open(from, { head }), ArgumentError, reason);
+    }
+  }
+  const both = open(`${address}#devmod-head=${OTHER}`, { head: HEAD });
+  await refusal(both, FormatError, new RegExp(`expected a head with the SHA-256 ${OTHER}`));
+});
+
 test("headers and a fetch of the caller's", async () => {
   let token;
   serve((request, response, range) => {
@@ -428,8 +497,9 @@ test("headers and a fetch of the caller's", async () => {
     asked.push(String(given[0]));
     return fetch(...given);
   };
-  await open(address, { headers: { "X-Token": "mine" }, fetch: own });
-  assert.deepEqual([token, asked], ["mine", [address]]);
+  for (const from of [address, `${address}#devmod-head=${HEAD}`])
+    await open(from, { headers: { "X-Token": "mine" }, fetch: own });
+  assert.deepEqual([token, asked], ["mine", [address, address]]);
 });
 
 test("what a bundle is opened from", async () => {
