@@ -18,7 +18,6 @@ import math
 import re
 import struct
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,10 +64,13 @@ NAMED |= {
 }
 MAGIC = b"\x89devmod\n"
 OF_BYTES = {"zstd", "repeats", "sources", "features", "shift", "parts"}
-BLOB = ("features", "size", "sha256", "zstd")
+BLOB = ("features", "size", "sha256", "shift", "zstd")
 #: The keys of a module's record whose values have a type. An origin is a value of any type.
 KEYS = ("kind", "imports", "format", "functions", "variant", "rank", *OF_BYTES, *BLOB)
 FAR = 2**63 - 1
+#: The needs that a reader knows: the table of docs/arrays-and-devices.md, and two more.
+NEEDS = {"fp16", "fp64", "int64_atomics", "subgroups", "subgroup_size", "images"}
+NEEDS |= {"image_writes_3d", "launch_constants", "tuned", "repeat"}
 #: What a page says of a candidate of another one: number, rank, and kind, format and variant.
 Claim = tuple[int, int, tuple[str, ...]]
 
@@ -187,15 +189,9 @@ def read_module(
         if field == "fmt":
             result["format"] = text(value)
         elif field == "fmap":
-            require_room(
-                (
-                    info[4]
-                    for info in mapping(value).values()
-                    if type(info) is list and len(info) == 5
-                ),
-                data,
-            )
             result["functions"] = {name: function(info) for name, info in mapping(value).items()}
+            require_room((info[4] for info in value.values() if len(info) > 4), data)
+            check_tune_rooms(data, fields.index("fmap"), value)
         elif field == "code":
             result["code"] = binary(value)
         else:
@@ -203,23 +199,66 @@ def read_module(
     return result
 
 
+def check_tune_rooms(data: bytes | memoryview, skipped: int, functions: dict[str, Any]) -> None:
+    """Check the limit on the arrays and maps of each `tune`, which is by its own bytes."""
+    tunes = {name: parts[5] for name, parts in functions.items() if len(parts) == 6}
+    if not tunes:
+        return
+    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=max(len(data), 1))
+    unpacker.feed(data)
+    for _ in range(skipped):
+        unpacker.skip()
+    for _ in range(unpacker.read_map_header()):
+        name = unpacker.unpack()
+        for _ in range(min(unpacker.read_array_header(), 5)):
+            unpacker.skip()
+        if name in tunes:
+            start = unpacker.tell()
+            unpacker.skip()
+            size = unpacker.tell() - start
+            require(count_containers(tunes[name]) <= size // 4, "too many arrays and maps in tune")
+
+
 def function(value: Any) -> dict[str, Any]:
+    """Return a function. A newer one has the key "newer" with the unknown needs, and no
+    interface.
+    """
     parts = array(value)
-    require(len(parts) in (4, 5), "a function is an array of 4 or 5")
+    require(len(parts) in (4, 5, 6), "a function is an array of 4 to 6")
     result: dict[str, Any] = {
         "name": text(parts[0]),
         "arg_types": [type_name(each) for each in array(parts[1])],
         "launch_param_tags": [text(each) for each in array(parts[2])],
         "arg_extra_tags": [number(each, -(2**31), 2**31 - 1) for each in array(parts[3])],
     }
-    if len(parts) == 5:
-        require(nesting(parts[4]) <= 32, "a value is in more than 32 arrays and maps")
-        result["interface"] = interface(mapping(parts[4]))
-        require(
-            sum(len(each.get("pack", "1")) for each in result["interface"]["params"])
-            == len(result["arg_types"]),
-            "as many values as types",
-        )
+    for each in parts[4:]:
+        require(nesting(mapping(each)) <= 32, "a value is in more than 32 arrays and maps")
+    if len(parts) == 4:
+        return result
+    needs = unknown_needs(parts[4])
+    try:
+        require("tune" not in parts[4], "an interface has no key tune")
+        result["interface"] = interface_of(parts[4], result["arg_types"])
+    except SpecError:
+        if not needs:
+            raise
+        return result | {"newer": needs}
+    if len(parts) == 6:  # as in JSON
+        result["interface"]["tune"] = parts[5]
+    return result
+
+
+def unknown_needs(fields: dict[str, Any]) -> list[str]:
+    """Return the needs in an interface that this reader does not know."""
+    needs = {text(each) for each in array(fields.get("needs", []))}
+    return sorted(needs - NEEDS)
+
+
+def interface_of(fields: dict[str, Any], types: list[str]) -> dict[str, Any]:
+    """Return the interface of a function with these types."""
+    result = interface(fields)
+    values = sum(len(each.get("pack", "1")) for each in result["params"])
+    require(values == len(types), "as many values as types")
     return result
 
 
@@ -529,6 +568,80 @@ def joined(data: bytes, parts: list[bytes]) -> bytes:
     return b"".join([*pieces, data[at:]])
 
 
+# -- tuned functions
+
+
+def variants_of(info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the variants of a tuned function, checked: the values of the constants, and the
+    expressions and the interface of each.
+    """
+    fields = info["interface"]
+    tune = mapping(fields["tune"])
+    constants, sizes = names_of(tune.get("constants")), names_of(tune.get("sizes", []))
+    integers = {each["name"] for each in fields["params"] if is_integer(each)}
+    require(constants, "at least one constant")
+    require(integers.issuperset(sizes), "sizes are integer arguments")
+    variants = [mapping(each) for each in array(tune.get("variants"))]
+    require(1 <= len(variants) <= 1024, "1 to 1024 variants")
+    values = [tuple(map(constant_value, array(each.get("values")))) for each in variants]
+    require(all(len(each) == len(constants) for each in values), "a value of each constant")
+    require(len(set(values)) == len(values), "no two variants have equal values")
+
+    columns = zip(constants, zip(*values, strict=True), strict=True)
+    numbers = {name for name, column in columns if {*map(type, column)} == {int}}
+    known = {"grid": numbers | (integers - {*constants, ""}), "block": numbers}
+    common = {key: dims_of(tune, key, names, []) for key, names in known.items()}
+    result = []
+    for own, each in zip(values, variants, strict=True):
+        variant: dict[str, Any] = {"constants": dict(zip(constants, own, strict=True))}
+        for key, names in known.items():
+            variant[key] = dims_of(each, key, names, common[key])
+        variant["interface"] = fields
+        if each.get("interface") is not None:
+            variant["interface"] = interface(mapping(each["interface"]))
+            require(arguments_of(variant["interface"]) == arguments_of(fields), "the parameters")
+        result.append(variant)
+    require(len({bool(each["grid"]) for each in result}) == 1, "all variants have a grid, or none")
+    return result
+
+
+def names_of(value: Any) -> list[str]:
+    names = [text(each) for each in array(value)]
+    require(all(each.isidentifier() for each in names), "a name is an identifier")
+    require(len(set(names)) == len(names) <= 16, "at most 16 different names")
+    return names
+
+
+def is_integer(fields: dict[str, Any]) -> bool:
+    """Return whether a parameter is an argument that is one integer."""
+    is_one = fields["kind"] == "scalar" and "members" not in fields
+    return is_one and re.fullmatch(r"u?int[0-9]+", fields.get("type", "")) is not None
+
+
+def dims_of(fields: dict[str, Any], key: str, names: set[str], missing: list[Any]) -> list[Any]:
+    """Return the expressions of a grid or a block; `missing` without any."""
+    if fields.get(key) is None:
+        return missing
+    dims = array(fields[key])
+    require(1 <= len(dims) <= 3, "one to three expressions")
+    for each in dims:
+        expression(each, names)
+    return dims
+
+
+def arguments_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the names and the types of the values of an interface."""
+    values = []
+    for each in fields["params"]:
+        for value in each.get("pack", ["ptr:"]):
+            name, _, kind = value.partition(":")
+            if name == "ptr":
+                values.append((each["name"], each.get("type", "")))
+            else:
+                values.append((f"{each['name']}.{name}", kind))
+    return values
+
+
 # -- programs
 
 ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
@@ -552,6 +665,7 @@ FORMATS = {
 def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]:
     """Return the declarations, the comparisons and the steps of a program, checked."""
     identifier(name)
+    require("newer" not in info, f"the program needs {info.get('newer')}")
     require("interface" in info, "a program has an interface")
     fields = info["interface"]
     params = {each["name"]: each for each in fields["params"]}
@@ -770,12 +884,7 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
         number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
     ]
     if "interface" in fields:
-        result["interface"] = interface(mapping(fields["interface"]))
-        require(
-            sum(len(each.get("pack", "1")) for each in result["interface"]["params"])
-            == len(result["arg_types"]),
-            "as many values as types",
-        )
+        result["interface"] = interface_of(mapping(fields["interface"]), result["arg_types"])
     return result
 
 
@@ -783,25 +892,28 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_bundle(data: bytes) -> dict[str, Any]:
-    """Return the index, checked: the roots, the candidates and the records. The field "bytes" of a
-    record has its bytes.
+    """Return the index, checked: the roots, the candidates, the records and the attachments. The
+    field "bytes" of a record has its bytes.
     """
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
-    require(version == 5, "the number of the format")
+    require(version == 6, "the number of the format")
     require(length <= 2**26 and 48 + length <= len(data), "the length of the head")
     head = data[48 : 48 + length]
     require(hashlib.sha256(head).digest() == data[16:48], "the digest of the head")
     (fields,) = map(mapping, objects(head, 1))
     require("candidates" in fields and "pages" in fields, "candidates and pages")
-    rest = unknown(fields, "candidates", "roots", "pages", "sections")
+    rest = unknown(fields, "candidates", "roots", "align", "pages", "sections")
     check_unknown(rest)
     require_room(rest.values(), head)
     pages = read_pages(array(fields["pages"]))
     at = 48 + length
-    start = aligned(at + sum(size for _, size, *_ in pages))
+    align = number(fields.get("align", 64), 64, 2**16)
+    require(align.bit_count() == 1, "an alignment is a power of two")
+    start = aligned(at + sum(size for _, size, *_ in pages), align)
     require(start <= len(data), "the zeros after the pages")
     records: list[dict[str, Any]] = []
+    attached: list[dict[str, Any]] = []
     names: dict[str, list[Claim]] = {}
     firsts = [name for *_, name in pages if name is not None]
     places, end, beyond = list[int](), 0, 0
@@ -812,41 +924,54 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     for place, (count, size, total, digest, _) in enumerate(pages):
         page = data[at : at + size]
         require(hashlib.sha256(page).digest() == digest, "the digest of a page")
-        found, own = read_page(page)
-        require(all(page_with(name) == place for name in own), "the names of a page")
+        found, others, own = read_page(page)
+        named = {*own, *(each["function"] for each in others)}
+        require(all(page_with(name) == place for name in named), "the names of a page")
         names |= own
         require(len(found) == count, "the number of the records of a page")
         at, before = at + size, aligned(end) if total else end
-        for each in found:
+        for each in (*found, *others):
             if "size" in each:
                 each["offset"] = aligned(end) + each.get("shift", 0) if each["size"] else end
                 end = each["offset"] + each["size"] if each["size"] else end
         require(end == before + total, "the size of the bytes of the records of a page")
         records += found
+        attached += others
         places += [place] * count
-    require(not any(data[at:start]), "the zeros behind the pages")
     end += start
-    sections: dict[str, tuple[bytes, bytes]] = {}
+    spans = [(start + each["offset"], each["size"]) for each in records if each.get("size")]
+    spans += [(start + each["offset"], each["size"]) for each in attached if each["size"]]
+    sections: dict[str, bytes] = {}
     for name, size, digest in read_sections(array(fields.get("sections", []))):
-        end = aligned(end) + size if size else end
-        sections[name] = data[max(end - size, 0) : end], digest
+        if size:
+            spans.append((aligned(end), size))
+            end = aligned(end) + size
+        sections[name] = data[max(end - size, 0) : end]
+        require(hashlib.sha256(sections[name]).digest() == digest, "the digest of a section")
     require(end == len(data), "the end of the file")
+    check_zeros(data, at, [*sorted(spans), (end, 0)])
+    for each in attached:
+        begin = start + each["offset"]
+        each["bytes"] = data[begin:][: each["size"]]
+        require(
+            hashlib.sha256(each["bytes"]).digest() == each["sha256"],
+            "the digest of an attachment",
+        )
+        if "zstd" in each and not each["features"]:
+            beyond += max(each["zstd"][0] - 256 * each["size"], 0)
+    require_little(beyond)
     for each in records:
         if "size" not in each or each["features"]:  # its bytes are not used
             continue
         begin = start + each["offset"]
         each["bytes"] = data[begin:][: each["size"]]
-        if each["size"]:
-            behind = begin + each["size"]
-            zeros = data[begin - each.get("shift", 0) : begin] + data[behind : aligned(behind)]
-            require(not any(zeros), "the zeros before and behind the bytes of a record")
         if "zstd" not in each or each["role"] == "sources":  # of others the result is checked
             require(
                 hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes"
             )
         if "zstd" in each:
             beyond += max(each["zstd"][0] - 256 * each["size"], 0)
-            require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
+            require_little(beyond)
             each["bytes"] = unpacked(each["bytes"], *each["zstd"], each["role"] != "part")
         if each.get("repeats"):
             each["bytes"], spans = repeated(each["bytes"], each["repeats"], each["size"])
@@ -884,8 +1009,20 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     said = {name: sorted(claims) for name, claims in names.items()}
     require(said == others, "the names of candidates of other pages")
     check_contents(records)
-    result = {"roots": roots, "candidates": ranked, "records": records}
+    result: dict[str, Any] = {"roots": roots, "candidates": ranked, "records": records}
+    result |= {"attached": attached} if attached else {}
     return result | ({"sections": sections} if sections else {})
+
+
+def require_little(beyond: int) -> None:
+    require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
+
+
+def check_zeros(data: bytes, at: int, spans: list[tuple[int, int]]) -> None:
+    """Check that the bytes between the parts of a file are zeros, from the end of the pages on."""
+    for begin, size in spans:
+        require(not any(data[at:begin]), "the bytes between two parts are zeros")
+        at = begin + size
 
 
 def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None]]:
@@ -927,57 +1064,93 @@ def read_sections(rows: list[Any]) -> list[tuple[str, int, bytes]]:
     return sections
 
 
-def read_tuning(data: bytes, digest: bytes) -> list[dict[str, Any]]:
-    """Return the tuning records in a section, checked."""
-    require(len(data) <= 2**22, "at most 4 MiB of tuning records")
-    require(hashlib.sha256(data).digest() == digest, "the digest of a section")
+def read_tuning(attachment: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the tuning records in an attachment, and why others are skipped."""
     try:
-        value = json.loads(data.decode())
-    except ValueError as error:
-        raise SpecError("the tuning records are not JSON") from error
-    return tuning_records(value)
+        require(not attachment["features"], "a newer attachment")
+        size = attachment.get("zstd", [attachment["size"]])[0]
+        require(size <= 2**22, "at most 4 MiB of tuning records")
+        data = attachment["bytes"]
+        if "zstd" in attachment:
+            data = unpacked(data, *attachment["zstd"], are_objects=True)
+        (maps,) = map(array, objects(data, 1))
+        require(nesting(maps) <= 32, "a value is in more than 32 arrays and maps")
+        require(count_containers(maps) <= 2**19, "at most 2**19 arrays and maps")
+    except SpecError as error:
+        return [], [str(error)]
+    records, problems = [], []
+    for each in maps:
+        try:
+            fields = mapping(each) | {"function": attachment["function"]}
+            records.append(tuning_record(fields))
+        except SpecError as error:
+            problems.append(str(error))
+    try:
+        check_counts(records)
+    except SpecError as error:
+        return [], [str(error)]
+    return records, problems
 
 
-def tuning_records(value: Any) -> list[dict[str, Any]]:
-    """Return the records in the value of a section, or of a file of JSON."""
-    fields = mapping(value)
-    require(fields.get("devmod_tuning") == 1, "the version of tuning records")
-    require("records" in fields, "tuning records")
-    records = [tuning_record(mapping(each)) for each in array(fields["records"])]
-    require(len(records) <= 4096, "at most 4096 tuning records")
-    counts: Counter[str] = Counter()
+def read_tuning_file(data: bytes) -> list[dict[str, Any]]:
+    """Return the records in a file of JSON, checked."""
+    require(len(data) <= 64 << 20, "64 MiB")
+    try:
+        fields = mapping(json.loads(data.decode(), object_pairs_hook=pairs_of))
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"JSON: {error}") from None
+    number(fields.get("devmod_tuning"), 1, 1)
+    records = [tuning_record(mapping(each)) for each in array(fields.get("records"))]
+    by_function: dict[str, list[dict[str, Any]]] = {}
     for each in records:
-        counts[each["function"]] += len(each["measured"])
-    require(max(counts.values(), default=0) <= 2**16, "at most 65536 times of a function")
+        by_function.setdefault(each["function"], []).append(each)
+    for found in by_function.values():
+        check_counts(found)
     return records
 
 
+def check_counts(records: list[dict[str, Any]]) -> None:
+    """Check the limits on the records of a function."""
+    require(len(records) <= 4096, "at most 4096 records of a function")
+    require(
+        sum(len(each["measured"]) for each in records) <= 2**16, "at most 65536 times of a function"
+    )
+
+
 def tuning_record(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a record, with the times and the turns of each pair of sizes and values."""
     require("function" in fields and "kind" in fields, "the function and the kind of a record")
     texts = ("function", "kind", "platform", "device", "arch", "driver")
     result: dict[str, Any] = {key: short_text(fields.get(key, "")) for key in texts}
     for key in ("constants", "sizes"):
-        result[key] = tuple(text(each) for each in array(fields.get(key, [])))
-        require(all(name.isidentifier() for name in result[key]), "a name is an identifier")
-        require(len(set(result[key])) == len(result[key]) <= 16, "at most 16 different names")
-    times: dict[tuple[Any, ...], Any] = {}
+        result[key] = tuple(names_of(fields.get(key, [])))
+    lengths = (len(result["sizes"]), len(result["constants"]))
+    measured: dict[tuple[Any, ...], Any] = {}
+    turns: dict[tuple[Any, ...], Any] = {}
     for each in map(mapping, array(fields.get("measured", []))):
         require("sizes" in each and "times" in each, "a measurement has sizes and times")
         sizes = tuple(number(size, -FAR - 1, FAR) for size in array(each["sizes"]))
-        for pair in map(array, array(each["times"])):
-            require(len(pair) == 2, "values and seconds")
-            values = tuple(map(constant_value, array(pair[0])))
-            require(
-                pair[1] is None
-                or pair[1] is False
-                or (type(pair[1]) in (int, float) and 0 < pair[1] <= 10**9),
-                "a time",
-            )
-            lengths = (len(result["sizes"]), len(result["constants"]))
+        for time in map(array, array(each["times"])):
+            require(len(time) >= 2, "values and seconds")
+            values = tuple(map(constant_value, array(time[0])))
             require((len(sizes), len(values)) == lengths, "a value of each size and constant")
-            require((sizes, values) not in times, "the variants of one record differ")
-            times[sizes, values] = pair[1]
-    return result | {"measured": times}
+            require((sizes, values) not in measured, "the variants of one record differ")
+            measured[sizes, values] = seconds(time[1])
+            count, spread, *_ = (*time[2:], 0, 0)
+            require(
+                type(spread) in (int, float) and 0 <= spread <= 10**9,
+                "a spread from 0 to 10**9 seconds",
+            )
+            if number(count, 0, 2**32 - 1):
+                turns[sizes, values] = (count, float(spread))
+    return result | {"measured": measured, "turns": turns}
+
+
+def seconds(value: Any) -> Any:
+    """Check the seconds of a variant; None if it failed, False if its results were wrong."""
+    is_time = type(value) in (int, float) and 0 < value <= 10**9
+    require(value is None or value is False or is_time, "a time")
+    return value
 
 
 def constant_value(value: Any) -> Any:
@@ -996,18 +1169,25 @@ def short_text(value: Any) -> str:
     return str(value)
 
 
-def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[Claim]]]:
-    """Return the records of a page, and its names of candidates of other pages."""
+def read_page(
+    page: bytes,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, list[Claim]]]:
+    """Return the records of a page, its attachments, and its names of candidates of other pages."""
     (fields,) = map(mapping, objects(page, 1))
-    rest = unknown(fields, "modules", "sources", "parts", "names", "variants")
+    rest = unknown(fields, "modules", "sources", "parts", "attached", "names", "variants")
     check_unknown(rest)
-    modules, sources, parts = (
-        array(fields.get(key, [])) for key in ("modules", "sources", "parts")
+    modules, sources, parts, attached = (
+        array(fields.get(key, [])) for key in ("modules", "sources", "parts", "attached")
     )
     others = [*sources, *parts]
-    require_room([*rest.values(), *unknown_values(modules), *unknown_values(others)], page)
-    for each in others:
-        check_unknown(unknown(mapping(each), *BLOB))
+    free = [*unknown_values(modules), *unknown_values(others, *BLOB)]
+    free += unknown_values(attached, *BLOB, "function", "tag")
+    require_room([*rest.values(), *free], page)
+    for each in free:
+        require(nesting(each) <= 32, "a value is in more than 32 arrays and maps")
+    attachments = [attachment(mapping(each)) for each in attached]
+    pairs = {(each["function"], each["tag"]) for each in attachments}
+    require(len(pairs) == len(attachments), "one attachment of a function and a tag")
     variants = [tuple(map(text, array(each))) for each in array(fields.get("variants", []))]
     require(all(len(each) == 3 for each in variants), "a kind, a format and a variant")
     names: dict[str, list[Claim]] = {}
@@ -1020,11 +1200,20 @@ def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[Claim]]
             (at, rank, variants[number(variant, 0, len(variants) - 1)])
             for at, rank, variant in claims
         ]
-    return [
-        *(module(mapping(each)) for each in modules),
-        *(blob(each) | {"role": "sources"} for each in sources),
-        *(blob(each) | {"role": "part"} for each in parts),
-    ], names
+    return (
+        [
+            *(module(mapping(each)) for each in modules),
+            *(blob(each) | {"role": "sources"} for each in sources),
+            *(blob(each) | {"role": "part"} for each in parts),
+        ],
+        attachments,
+        names,
+    )
+
+
+def attachment(fields: dict[str, Any]) -> dict[str, Any]:
+    require("function" in fields and "tag" in fields, "a function and a tag")
+    return {"function": text(fields["function"]), "tag": text(fields["tag"])} | blob(fields)
 
 
 def candidates_of(roots: list[int], records: list[dict[str, Any]]) -> list[int]:
@@ -1064,10 +1253,10 @@ def check_contents(records: list[dict[str, Any]]) -> None:
                 "a source is a str or a bin",
             )
         if each["kind"] in KINDS:
-            require(
-                list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"],
-                "the functions of a module",
-            )
+            found = read_module(each["kind"], each["bytes"])
+            require(list(found["functions"]) == each["functions"], "the functions of a module")
+            fmt = "spv" if found["format"] == "vulkan" else found["format"]
+            require(fmt == each["format"], "the format of a module")
         if each["kind"] == "const_loader":
             stored = [part["bytes"] for part in parts]
             symbols = read_stored_constants(each["bytes"], stored)["symbols"]
@@ -1174,9 +1363,12 @@ def check_repeats(kind: str, data: bytes, spans: list[tuple[int, int, int]]) -> 
         )
 
 
-def unknown_values(modules: list[Any]) -> list[Any]:
-    """Return the values of the unknown keys of modules."""
-    return [value for each in modules for value in unknown(mapping(each), *KEYS).values()]
+def unknown_values(records: list[Any], *known: str) -> list[Any]:
+    """Return the values of the keys of records that are not known, and the origins of modules."""
+    values = []
+    for each in records:
+        values += unknown(mapping(each), *(known or KEYS)).values()
+    return values
 
 
 def module(fields: dict[str, Any]) -> dict[str, Any]:
@@ -1186,7 +1378,6 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     require([key in fields for key in ("size", "sha256")] == [not bare] * 2, "size and sha256")
     require(not bare or not fields.keys() & OF_BYTES, "a node has no bytes")
-    check_unknown(unknown(fields, "origin", *KEYS))
     result: dict[str, Any] = {"role": "module", "kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
@@ -1203,13 +1394,12 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
         ]
         if not result["features"]:
             require(all(len(each) > 2 for each in result["repeats"]), "a range and positions")
-    if "shift" in fields:
-        result["shift"] = number(fields["shift"], 0, 63)
     if "sources" in fields:
         result["sources"] = number(fields["sources"], 0, 2**32 - 1)
     if "parts" in fields:
         result["parts"] = [number(each, 0, 2**32 - 1) for each in array(fields["parts"])]
-        require(kind == "const_loader" or not result["parts"], "constants have parts")
+        has_parts = kind == "const_loader" or result["features"]
+        require(has_parts or not result["parts"], "constants have parts, or newer modules")
     return result
 
 
@@ -1222,6 +1412,8 @@ def blob(fields: dict[str, Any]) -> dict[str, Any]:
         "sha256": binary(fields["sha256"]),
     }
     require(len(result["sha256"]) == 32, "a sha256")
+    if "shift" in fields:
+        result["shift"] = number(fields["shift"], 0, 65535)
     if "zstd" in fields:
         parts = array(fields["zstd"])
         require(
@@ -1273,8 +1465,8 @@ def check_tree(roots: list[int], records: list[dict[str, Any]]) -> None:
     )
 
 
-def aligned(offset: int) -> int:
-    return -(-offset // 64) * 64
+def aligned(offset: int, align: int = 64) -> int:
+    return -(-offset // align) * align
 
 
 # -- output

@@ -132,7 +132,7 @@ def bundle_by_devmod(data: bytes) -> Any:
                 each.kind,
                 [child.kind for child in each.imports],
                 *bytes_of(each),
-                list(each.functions),
+                list(dict(each.functions)),  # each is decoded here
             )
             for each in walked(root)
         ]
@@ -606,6 +606,7 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
             {
                 "kind": "opencl",
                 "imports": [1],
+                "format": "cl",
                 "variant": "v",
                 "origin": origin,
                 "functions": ["add"],

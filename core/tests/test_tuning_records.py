@@ -52,7 +52,7 @@ def measured(*times: object) -> dict[str, object]:
 
 
 def test_an_invalid_map_is_refused() -> None:
-    """tests/test_tuning_section.py has each field with more values."""
+    """tests/test_tuning_verdicts.py has each field with more values."""
     good = {"devmod_tuning": 1, "records": []}
     maps = {
         "r.json: the value has no 'devmod_tuning'": {},

@@ -26,8 +26,9 @@ def spec_reader() -> Any:
 
 
 def use_bundle(data: bytes) -> None:
-    """Read a bundle and the bytes of its modules."""
-    for module in walk(devmod.loads(data)):
+    """Read a bundle, the bytes of its modules, and everything between and behind them."""
+    root = devmod.loads(data)
+    for module in walk(root):
         _ = module.origin
         _ = module.source
         if module.kind not in ("bundle", "_lib"):
@@ -35,6 +36,9 @@ def use_bundle(data: bytes) -> None:
             dict(module.functions)
             if module.kind == "const_loader":
                 devmod.load_from_bytes(module.kind, saved)
+    file = root._devmod_file
+    assert file is not None
+    file.check_rest()
 
 
 def use_module(kind: str, data: bytes) -> None:
