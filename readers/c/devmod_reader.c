@@ -15,19 +15,20 @@
 
 enum {
     HEADER = 48,
-    NUMBER = 5,
+    NUMBER = 6,
     MAX_INDEX = 64 << 20,
     MAX_DEPTH = 64,
     MAX_BARE = 1024,
     MAX_NESTING = 32,
     MAX_DIMENSIONS = 64,
-    MAX_SHIFT = 63
+    MAX_SHIFT = 65535,
+    MAX_ALIGN = 65536
 };
 enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUES = 1 << 20 };
 #define MAX_SIZE (UINT64_MAX >> 1)
 
-/* The arrays of a page: what its records are of. */
-enum { MODULE, SOURCES, PART };
+/* The arrays of a page: what its records are of. Attachments have no number. */
+enum { MODULE, SOURCES, PART, ATTACHED };
 
 /* All memory of a file is in one list, and is freed when the file is closed, or the call fails for
  * which it was allocated. */
@@ -55,6 +56,7 @@ typedef struct record {
     const constant *constants;
     size_t constant_count;
     const devmod_contents *contents; /* once they are read */
+    devmod_slice function, tag;      /* of an attachment */
 } record;
 
 typedef struct other_name {
@@ -71,11 +73,11 @@ typedef struct page {
     uint32_t first, count;
     uint64_t at, start,
         end; /* of the page in the file; of its records' bytes, from those of the first record on */
-    size_t size, name_count, variant_count;
+    size_t size, name_count, variant_count, attached_count;
     uint8_t sha256[32];
     devmod_slice name;
     int has_name, is_loaded;
-    record *records;
+    record *records, *attached;
     other_name *names;
     variant *variants;
 } page;
@@ -517,6 +519,7 @@ static void read_head(devmod_file *file, devmod_slice head) {
     size_t section_count = 0;
     size_t pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
+    uint64_t align = 64;
     file->candidates = UINT64_MAX;
     for (size_t at = 0; at < pairs; at++) {
         keys[at] = read_str(&r);
@@ -524,6 +527,8 @@ static void read_head(devmod_file *file, devmod_slice head) {
             file->candidates = read_int(&r, 0, UINT32_MAX);
         else if (is_text(keys[at], "roots"))
             file->roots = read_numbers(&r, &file->root_count);
+        else if (is_text(keys[at], "align"))
+            align = read_int(&r, 64, MAX_ALIGN);
         else if (is_text(keys[at], "pages")) {
             file->pages =
                 allocate(file, file->page_count = (size_t)read_array(&r), sizeof *file->pages);
@@ -538,12 +543,14 @@ static void read_head(devmod_file *file, devmod_slice head) {
     if (r.at != r.size || file->candidates > UINT32_MAX || !file->page_count ||
         !(file->roots ? file->root_count : file->candidates))
         bad(&r, "bytes behind the head, or no candidates, roots or pages in it");
+    if (align & (align - 1))
+        bad(&r, "an alignment that is no power of two");
     for (size_t row = 0; row < file->page_count; row++)
         file->named_count += (size_t)file->pages[row].has_name;
     const page *last = file->pages + file->page_count - 1;
     file->count = last->first + last->count;
     file->pages_end = last->at + last->size;
-    file->start = aligned(file->pages_end);
+    file->start = (file->pages_end + align - 1) / align * align;
     uint64_t end = file->start + last->end;
     for (size_t at = 0; at < section_count; at++)
         if (sections[at])
@@ -638,13 +645,14 @@ static void read_repeats(reader *r, record *made) {
 }
 
 static void read_record(reader *r, int role, record *made) {
-    static const char *const KEYS[] = {"size",    "sha256",  "zstd",      "features", "kind",
-                                       "imports", "format",  "functions", "variant",  "rank",
-                                       "origin",  "repeats", "sources",   "shift",    "parts"};
-    /* Sources and parts have the first four. */
-    enum { SIZE, SHA256, ZSTD, FEATURES, KIND, IMPORTS, FORMAT, FUNCTIONS };
-    enum { VARIANT = FUNCTIONS + 1, RANK, ORIGIN, REPEATS, SOURCES_NUMBER, SHIFT, PARTS, ALL };
-    enum { LOCATION = 1 << SIZE | 1 << SHA256, OF_BYTES = 15 | 15 << REPEATS };
+    static const char *const KEYS[] = {"size", "sha256",  "zstd",    "features",  "shift",
+                                       "kind", "imports", "format",  "functions", "variant",
+                                       "rank", "origin",  "repeats", "sources",   "parts"};
+    /* Sources, parts and attachments have the first five. */
+    enum { SIZE, SHA256, ZSTD, FEATURES, SHIFT, KIND, IMPORTS, FORMAT, FUNCTIONS };
+    enum { VARIANT = FUNCTIONS + 1, RANK, ORIGIN, REPEATS, SOURCES_NUMBER, PARTS, ALL };
+    enum { LOCATION = 1 << SIZE | 1 << SHA256, OF_BYTES = 31 | 7 << REPEATS };
+    enum { FUNCTION = 1 << ALL, TAG = FUNCTION << 1 };
     devmod_module *m = &made->module;
     unsigned found = 0;
     size_t pairs = (size_t)read_map(r);
@@ -653,7 +661,7 @@ static void read_record(reader *r, int role, record *made) {
     m->rank = m->sources = -1;
     m->is_part = role == PART;
     for (size_t at = 0; at < pairs; at++) {
-        int key = 0, most = role == MODULE ? ALL : FEATURES + 1;
+        int key = 0, most = role == MODULE ? ALL : SHIFT + 1;
         keys[at] = read_str(r);
         while (key < most && !is_text(keys[at], KEYS[key]))
             key++;
@@ -695,6 +703,10 @@ static void read_record(reader *r, int role, record *made) {
             made->shift = read_int(r, 0, MAX_SHIFT);
         else if (key == PARTS)
             m->parts = read_numbers(r, &m->part_count);
+        else if (role == ATTACHED && is_text(keys[at], "function"))
+            made->function = read_str(r), found |= FUNCTION;
+        else if (role == ATTACHED && is_text(keys[at], "tag"))
+            made->tag = read_str(r), found |= TAG;
         else
             read_value(r, 0);
     }
@@ -705,8 +717,10 @@ static void read_record(reader *r, int role, record *made) {
         bad(r, "no kind, or one of another form");
     if (m->has_bytes ? (found & LOCATION) != LOCATION : (found & OF_BYTES) != 0)
         bad(r, "a size and a sha256 of a node, or none of another module");
-    if (m->part_count && !is_text(m->kind, "const_loader"))
-        bad(r, "parts of a module that has no constants");
+    if (m->part_count && !m->feature_count && !is_text(m->kind, "const_loader"))
+        bad(r, "parts of a module that has no constants and no features");
+    if (role == ATTACHED && (~found & (FUNCTION | TAG)))
+        bad(r, "an attachment without a function or a tag");
 }
 
 /* Check that the bytes of a record unpack to an allowed size, and its repeats. */
@@ -770,6 +784,30 @@ static size_t load_records(reader *r, int role, const page *p, record *into) {
     for (size_t at = 0; at < count; at++)
         read_record(r, role, into + at);
     return count;
+}
+
+static int compare_pairs(const void *one, const void *other) {
+    const devmod_slice *a = one, *b = other;
+    int result = compare(a[0], b[0]);
+    return result ? result : compare(a[1], b[1]);
+}
+
+/* Read the attachments of a page. None is used. */
+static void load_attached(reader *r, page *p) {
+    p->attached_count = (size_t)read_array(r);
+    p->attached = allocate(r->file, p->attached_count, sizeof *p->attached);
+    devmod_slice(*keys)[2] = allocate(r->file, p->attached_count, sizeof *keys);
+    for (size_t at = 0; at < p->attached_count; at++) {
+        read_record(r, ATTACHED, p->attached + at);
+        keys[at][0] = p->attached[at].function;
+        keys[at][1] = p->attached[at].tag;
+        if (page_with(r->file, keys[at], 0) != p)
+            bad(r, "an attachment in another page than its function");
+    }
+    qsort(keys, p->attached_count, sizeof *keys, compare_pairs);
+    for (size_t at = 1; at < p->attached_count; at++)
+        if (!compare_pairs(keys[at - 1], keys[at]))
+            bad(r, "two attachments of one function and tag");
 }
 
 static void load_names(reader *r, page *p) {
@@ -837,14 +875,16 @@ static void load_page(devmod_file *file, page *p) {
     size_t counts[3] = {0}, pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
     p->records = allocate(file, 3 * (uint64_t)p->count, sizeof *p->records);
-    p->name_count = p->variant_count = 0;
+    p->name_count = p->variant_count = p->attached_count = 0;
     for (size_t at = 0; at < pairs; at++) {
         keys[at] = read_str(&r);
         int role = 0;
-        while (role < 3 && !is_text(keys[at], KEYS[role]))
+        while (role < ATTACHED && !is_text(keys[at], KEYS[role]))
             role++;
-        if (role < 3)
+        if (role < ATTACHED)
             counts[role] = load_records(&r, role, p, p->records + (size_t)role * p->count);
+        else if (is_text(keys[at], "attached"))
+            load_attached(&r, p);
         else if (is_text(keys[at], "names"))
             load_names(&r, p);
         else if (is_text(keys[at], "variants"))
@@ -859,14 +899,15 @@ static void load_page(devmod_file *file, page *p) {
     memmove(p->records + counts[0] + counts[1], p->records + 2 * (size_t)p->count,
             counts[2] * sizeof *p->records);
     uint64_t end = p->start;
-    for (size_t at = 0; at < p->count; at++) {
-        devmod_module *m = &p->records[at].module;
+    for (size_t at = 0; at < p->count + p->attached_count; at++) {
+        record *made = at < p->count ? p->records + at : p->attached + (at - p->count);
+        devmod_module *m = &made->module;
         if (!m->has_bytes)
             continue;
-        uint64_t begin = m->size ? aligned(end) + p->records[at].shift : 0;
+        uint64_t begin = m->size ? aligned(end) + made->shift : 0;
         if (m->size && (begin > p->end || m->size > p->end - begin))
             bad(&r, "records of more bytes than the head says");
-        check_blob(&r, p->records + at);
+        check_blob(&r, made);
         m->offset = file->start + begin;
         if (m->size)
             end = begin + m->size;
@@ -1445,6 +1486,9 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     }
     if (r.at != r.size || read->function_count != m->function_count)
         bad(&r, "bytes behind the last field, or too few functions");
+    int is_tvm = is_text(read->format, "vulkan"); /* TVM's name of spv */
+    if (is_tvm ? !is_text(m->format, "spv") : compare(read->format, m->format))
+        bad(&r, "another format than that of the index");
     read->functions = functions;
     read->code_names = names;
     read->codes = codes;

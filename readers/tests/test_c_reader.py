@@ -161,12 +161,13 @@ def test_words_for_other_files() -> None:
         c_reader.ask(b"safetensors" * 10)[3]
         == "it is no .devmod file: it does not begin with the magic bytes"
     )
+    for number in (b"\4", b"\5"):
+        assert (
+            c_reader.ask(good[:8] + number + good[9:])[3]
+            == "it is a development file, from before version 1: build it again"
+        )
     assert (
-        c_reader.ask(good[:8] + b"\4" + good[9:])[3]
-        == "it is a development file, from before version 1: build it again"
-    )
-    assert (
-        c_reader.ask(good[:8] + b"\6" + good[9:])[3]
+        c_reader.ask(good[:8] + b"\7" + good[9:])[3]
         == "it is in version 2 of the format; this reader reads version 1"
     )
     assert c_reader.ask(good[:-1])[3] == "the file has another size than its index describes"
