@@ -22,7 +22,8 @@ enum {
     MAX_NESTING = 32,
     MAX_DIMENSIONS = 64,
     MAX_SHIFT = 65535,
-    MAX_ALIGN = 65536
+    MAX_ALIGN = 65536,
+    PIECE = 1 << 20 /* the most bytes of a module that are read at once by ranges */
 };
 enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUES = 1 << 20 };
 #define MAX_SIZE (UINT64_MAX >> 1)
@@ -30,8 +31,8 @@ enum { FREE_UNPACKED = 1 << 20, MAX_RATIO = 256, MAX_REPEATS = 65536, FREE_VALUE
 /* The arrays of a page: what its records are of. Attachments have no number. */
 enum { MODULE, SOURCES, PART, ATTACHED };
 
-/* All memory of a file is in one list, and is freed when the file is closed, or the call fails for
- * which it was allocated. */
+/* Memory. That of a call is in one list, and is freed if the call fails. What outlives the call is
+ * moved to the list of the index or of a record. */
 struct block {
     struct block *next;
     max_align_t data[];
@@ -56,6 +57,7 @@ typedef struct record {
     const constant *constants;
     size_t constant_count;
     const devmod_contents *contents; /* once they are read */
+    struct block *own;               /* the memory of all these */
     devmod_slice function, tag;      /* of an attachment */
 } record;
 
@@ -86,8 +88,8 @@ struct devmod_file {
     devmod_read read;
     const void *context;
     uint64_t size, pages_end, start, beyond,
-        candidates;              /* beyond: what is unpacked beyond MAX_RATIO */
-    struct block *blocks, *kept; /* kept: the newest block that is kept after an error */
+        candidates;               /* beyond: what is unpacked beyond MAX_RATIO */
+    struct block *blocks, *index; /* of the call, and of the head and the pages */
     page *pages;
     size_t page_count, named_count, root_count, found_most, found_count,
         name_count; /* name_count: at least as many as the loaded pages say */
@@ -95,8 +97,11 @@ struct devmod_file {
     devmod_candidate *found; /* of the last look-up, with the name in the page */
     devmod_slice found_name;
     const uint32_t *roots;
-    int is_checked, code;
+    int is_open, is_checked, code;
     char error[256];
+#ifdef DEVMOD_READER_ZSTD
+    ZSTD_DCtx *decoder; /* during a call */
+#endif
     jmp_buf refused; /* where `fail` goes: to the function that the caller has called, which returns
                         `code` */
 };
@@ -105,13 +110,32 @@ struct devmod_file {
     if (setjmp((file)->refused))                                                                   \
     return (file)->code
 
-/* Free the blocks of this call. */
-static void release(devmod_file *file) {
-    while (file->kept && file->blocks != file->kept) {
-        struct block *newest = file->blocks;
-        file->blocks = newest->next;
+/* Free the blocks of a list that are newer than `mark`. */
+static void release(struct block **list, const struct block *mark) {
+    while (*list != mark) {
+        struct block *newest = *list;
+        *list = newest->next;
         free(newest);
     }
+}
+
+/* Move the blocks of this call that are newer than `mark` to a list that outlives it. */
+static void keep(devmod_file *file, const struct block *mark, struct block **list) {
+    while (file->blocks != mark) {
+        struct block *newest = file->blocks;
+        file->blocks = newest->next;
+        newest->next = *list;
+        *list = newest;
+    }
+}
+
+static void free_decoder(devmod_file *file) {
+#ifdef DEVMOD_READER_ZSTD
+    ZSTD_freeDCtx(file->decoder);
+    file->decoder = NULL;
+#else
+    (void)file;
+#endif
 }
 
 static _Noreturn void fail(devmod_file *file, int code, const char *format, ...) {
@@ -120,7 +144,8 @@ static _Noreturn void fail(devmod_file *file, int code, const char *format, ...)
     vsnprintf(file->error, sizeof file->error, format, arguments);
     va_end(arguments);
     file->code = code;
-    release(file);
+    release(&file->blocks, NULL);
+    free_decoder(file);
     longjmp(file->refused, 1);
 }
 
@@ -455,12 +480,15 @@ static devmod_slice load(devmod_file *file, uint64_t at, uint64_t size) {
     return (devmod_slice){data + lead, (size_t)size};
 }
 
-static devmod_slice load_checked(devmod_file *file, uint64_t at, uint64_t size,
-                                 const uint8_t digest[32], const char *what) {
+static int has_digest(devmod_slice bytes, const uint8_t digest[32]) {
     uint8_t found[32];
-    devmod_slice bytes = load(file, at, size);
     devmod_sha256(bytes.data, bytes.size, found);
-    if (memcmp(found, digest, 32))
+    return !memcmp(found, digest, 32);
+}
+
+static devmod_slice check_digest(devmod_file *file, devmod_slice bytes, const uint8_t digest[32],
+                                 const char *what) {
+    if (!has_digest(bytes, digest))
         fail(file, DEVMOD_INVALID, "%s is damaged: its SHA-256 is another one", what);
     return bytes;
 }
@@ -587,19 +615,12 @@ int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_fil
              "it is a development file, from before version 1: build it again");
     if (length > MAX_INDEX)
         fail(made, DEVMOD_INVALID, "its head has %u bytes; the limit is %u", length, MAX_INDEX);
-    read_head(made, load_checked(made, HEADER, length, data + 16, "the head"));
-    made->kept = made->blocks;
+    read_head(made, check_digest(made, load(made, HEADER, length), data + 16, "the head"));
+    keep(made, NULL, &made->index);
+    made->is_open = 1;
     return made->page_count == 1 || (made->roots ? made->root_count : made->candidates) == 1
                ? devmod_check_all(made)
                : DEVMOD_OK;
-}
-
-void devmod_close(devmod_file *file) {
-    for (struct block *block = file ? file->blocks : NULL, *behind; block; block = behind) {
-        behind = block->next;
-        free(block);
-    }
-    free(file);
 }
 
 const char *devmod_error(const devmod_file *file) {
@@ -869,8 +890,10 @@ static void check_place(reader *r, const page *p) {
 static void load_page(devmod_file *file, page *p) {
     if (p->is_loaded)
         return;
-    reader r = reader_of(file, "a page",
-                         load_checked(file, p->at, p->size, p->sha256, "a page of the index"));
+    const struct block *mark = file->blocks;
+    devmod_slice bytes = load(file, p->at, p->size);
+    reader r =
+        reader_of(file, "a page", check_digest(file, bytes, p->sha256, "a page of the index"));
     static const char *const KEYS[] = {"modules", "sources", "parts"};
     size_t counts[3] = {0}, pairs = (size_t)read_map(&r);
     devmod_slice *keys = allocate(file, pairs, sizeof *keys);
@@ -917,7 +940,7 @@ static void load_page(devmod_file *file, page *p) {
     if (file->page_count > 1 || !p->has_name || p->name_count)
         check_place(&r, p);
     p->is_loaded = 1;
-    file->kept = file->blocks;
+    keep(file, mark, &file->index);
 }
 
 static record *get_record(devmod_file *file, uint64_t number) {
@@ -989,7 +1012,7 @@ int devmod_find(devmod_file *file, const char *function, const devmod_candidate 
                                       twice the memory of the last ones */
         file->found = allocate(file, 2 * most, sizeof *file->found);
         file->found_most = 2 * most;
-        file->kept = file->blocks;
+        keep(file, NULL, &file->index);
     }
     for (size_t at = 0; at < p->count; at++) {
         const devmod_module *m = &p->records[at].module;
@@ -1152,91 +1175,25 @@ int devmod_check_all(devmod_file *file) {
         if (!height[number])
             fail(file, DEVMOD_INVALID, "nothing has the record %u", number);
     check_names(file);
-    release(file);
+    release(&file->blocks, NULL);
     file->is_checked = 1;
     return DEVMOD_OK;
 }
 
 /* -- a module's bytes */
 
-static devmod_slice unpack(devmod_file *file, const record *made, devmod_slice packed) {
-#ifdef DEVMOD_READER_ZSTD
-    int window = 10;
-    while (window < 27 && made->unpacked >> window)
-        window++;
-    uint8_t *into = allocate(file, made->unpacked + 1, 1), digest[32];
-    ZSTD_DCtx *context = ZSTD_createDCtx();
-    ZSTD_inBuffer in = {packed.data, packed.size, 0};
-    ZSTD_outBuffer out = {into, (size_t)made->unpacked + 1, 0};
-    size_t left = context ? ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, window) : 1,
-           before = 1;
-    int is_ready = context && !ZSTD_isError(left);
-    for (left = 1; is_ready && left && !ZSTD_isError(left) && in.pos + out.pos != before;) {
-        before = in.pos + out.pos;
-        left = ZSTD_decompressStream(context, &out, &in);
-    }
-    ZSTD_freeDCtx(context);
-    if (!is_ready)
-        fail(file, DEVMOD_NO_MEMORY, "no memory");
-    devmod_slice result = {into, out.pos};
-    devmod_sha256(into, out.pos, digest);
-    if (left || in.pos != packed.size || out.pos != made->unpacked ||
-        memcmp(digest, made->unpacked_sha256, 32))
-        fail(file, DEVMOD_INVALID, "compressed bytes do not unpack to those of the index");
-    reader r = reader_of(file, "a module's bytes", result);
-    uint64_t most = FREE_VALUES + packed.size, used = 0;
-    size_t containers = 0;
-    for (int each = 0; each < 3 && out.pos > most && made->role != PART; each++) {
-        uint64_t values = skip(&r, most - used, &containers);
-        if (!values || values > most - used)
-            fail(file, DEVMOD_INVALID, "compressed bytes unpack to too many objects");
-        used += values;
-    }
-    return result;
-#else
-    (void)made, (void)packed;
-    fail(file, DEVMOD_UNSUPPORTED,
-         "the bytes are compressed with zstd, and this reader was built without it");
-#endif
+/* The size of a record's bytes without its repeats and parts. */
+static uint64_t stored_size(const record *made) {
+    return made->module.is_compressed ? made->unpacked : made->module.size;
 }
-
-typedef struct insertion {
-    uint64_t position, start, size;
-} insertion;
 
 static void check_most(devmod_file *file, uint64_t size, uint64_t most) {
     if (size > most)
         fail(file, DEVMOD_UNSUPPORTED, "the module has %llu bytes", (unsigned long long)size);
 }
 
-/* Insert the repeats of a module into its stored bytes. */
-static devmod_slice expand(devmod_file *file, const record *made, devmod_slice stored,
-                           uint64_t most) {
-    uint64_t total = stored.size, before = 0, count = 0;
-    const uint64_t *at = made->repeats;
-    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
-        total += at[2] * (at[0] - 2), count += at[0] - 2;
-    check_most(file, total, most);
-    insertion *inserted = allocate(file, count + 1, sizeof *inserted), *behind = inserted;
-    uint8_t *into = allocate(file, total, 1), *end = into;
-    at = made->repeats;
-    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
-        for (uint64_t place = 3; place <= at[0]; place++)
-            *behind++ = (insertion){at[place], at[1], at[2]};
-    qsort(inserted, (size_t)count, sizeof *inserted, compare_u64);
-    inserted[count] = (insertion){stored.size, 0, 0};
-    for (insertion *each = inserted; each <= behind; each++) {
-        memcpy(end, stored.data + before, (size_t)(each->position - before));
-        end += each->position - before;
-        before = each->position;
-        memcpy(end, stored.data + each->start, (size_t)each->size);
-        end += each->size;
-    }
-    return (devmod_slice){into, (size_t)total};
-}
-
-/* Return the bytes of a record without its repeats and parts. */
-static devmod_slice get_stored(devmod_file *file, uint32_t number, uint64_t most) {
+/* Return a record whose bytes this reader reads. */
+static record *get_readable(devmod_file *file, uint32_t number) {
     record *made = get_record(file, number);
     const devmod_module *m = &made->module;
     if (!m->has_bytes)
@@ -1245,18 +1202,103 @@ static devmod_slice get_stored(devmod_file *file, uint32_t number, uint64_t most
         fail(file, DEVMOD_UNSUPPORTED, "the record %u needs '%.*s', which a newer reader reads",
              number, (int)(m->features->size < 64 ? m->features->size : 64),
              (const char *)m->features->data);
-    check_most(file, made->stored.size, most);
+    return made;
+}
+
+/* Load the next piece of a record's bytes; all of them if the file is in memory. */
+static devmod_slice load_piece(devmod_file *file, const devmod_module *m, uint64_t done) {
+    uint64_t at = m->offset + done, left = m->size - done, most = PIECE - at % PIECE;
+    return load(file, at, file->read && left > most ? most : left);
+}
+
+static void unpack(devmod_file *file, const record *made, uint8_t *into) {
+#ifdef DEVMOD_READER_ZSTD
+    /* zstd's ZSTD_d_stableOutBuffer, which is experimental: zstd reads what it has written from
+     * this buffer. A library without it takes a window of its own. */
+    enum { STABLE_OUTPUT = 1001 };
+    const devmod_module *m = &made->module;
+    const struct block *mark = file->blocks;
+    int window = 10;
+    while (window < 27 && made->unpacked >> window)
+        window++;
+    ZSTD_DCtx *decoder = file->decoder = ZSTD_createDCtx();
+    if (!decoder || ZSTD_isError(ZSTD_DCtx_setParameter(decoder, ZSTD_d_windowLogMax, window)))
+        fail(file, DEVMOD_NO_MEMORY, "no memory");
+    ZSTD_DCtx_setParameter(decoder, STABLE_OUTPUT, 1);
+    ZSTD_outBuffer out = {into, (size_t)made->unpacked, 0};
+    uint64_t done = 0;
+    size_t left = 1;
+    int is_taken = 1;
+    while (is_taken && left && !ZSTD_isError(left) && done < m->size) {
+        devmod_slice piece = load_piece(file, m, done);
+        ZSTD_inBuffer in = {piece.data, piece.size, 0};
+        size_t before;
+        do {
+            before = in.pos + out.pos;
+            left = ZSTD_decompressStream(decoder, &out, &in);
+        } while (left && !ZSTD_isError(left) && in.pos + out.pos != before);
+        is_taken = in.pos == in.size;
+        done += in.pos;
+        release(&file->blocks, mark);
+    }
+    free_decoder(file);
+    devmod_slice result = {into, out.pos};
+    if (left || done != m->size || out.pos != made->unpacked ||
+        !has_digest(result, made->unpacked_sha256))
+        fail(file, DEVMOD_INVALID, "compressed bytes do not unpack to those of the index");
+    reader r = reader_of(file, "a module's bytes", result);
+    uint64_t most = FREE_VALUES + m->size, used = 0;
+    size_t containers = 0;
+    for (int each = 0; each < 3 && out.pos > most && made->role != PART; each++) {
+        uint64_t values = skip(&r, most - used, &containers);
+        if (!values || values > most - used)
+            fail(file, DEVMOD_INVALID, "compressed bytes unpack to too many objects");
+        used += values;
+    }
+#else
+    (void)made, (void)into;
+    fail(file, DEVMOD_UNSUPPORTED,
+         "the bytes are compressed with zstd, and this reader was built without it");
+#endif
+}
+
+/* Read a record's bytes without its repeats and parts into a buffer of their size. */
+static void read_stored(devmod_file *file, const record *made, uint8_t *into) {
+    const devmod_module *m = &made->module;
+    const struct block *mark = file->blocks;
+    if (made->stored.data) {
+        memcpy(into, made->stored.data, made->stored.size);
+        return;
+    }
+    if (m->is_compressed) {
+        unpack(file, made, into);
+        return;
+    }
+    for (uint64_t done = 0; done < m->size;) {
+        devmod_slice piece = load_piece(file, m, done);
+        memcpy(into + done, piece.data, piece.size);
+        done += piece.size;
+        release(&file->blocks, mark);
+    }
+    check_digest(file, (devmod_slice){into, (size_t)m->size}, m->sha256, "a module");
+}
+
+/* Return the bytes of a record without its repeats and parts, which the record keeps. */
+static devmod_slice get_stored(devmod_file *file, uint32_t number, uint64_t most) {
+    record *made = get_readable(file, number);
+    const devmod_module *m = &made->module;
+    check_most(file, stored_size(made), most);
     if (made->stored.data)
         return made->stored;
-    check_most(file, m->is_compressed && made->unpacked > m->size ? made->unpacked : m->size, most);
-    /* Of a frame, the digest of the result decides. */
-    devmod_slice bytes = m->is_compressed
-                             ? load(file, m->offset, m->size)
-                             : load_checked(file, m->offset, m->size, m->sha256, "a module");
-    if (m->is_compressed)
-        bytes = unpack(file, made, bytes);
-    file->kept = file->blocks;
-    return made->stored = bytes;
+    if (!file->read && !m->is_compressed) {
+        devmod_slice bytes = load(file, m->offset, m->size);
+        return made->stored = check_digest(file, bytes, m->sha256, "a module");
+    }
+    const struct block *mark = file->blocks;
+    uint8_t *into = allocate(file, stored_size(made), 1);
+    read_stored(file, made, into);
+    keep(file, mark, &made->own);
+    return made->stored = (devmod_slice){into, (size_t)stored_size(made)};
 }
 
 /* -- constants */
@@ -1318,6 +1360,7 @@ static void read_constant(reader *r, const record *made, constant *c) {
 static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
     record *made = get_record(file, number);
     reader r = reader_of(file, "a module's constants", get_stored(file, number, most));
+    const struct block *mark = file->blocks;
     if (made->constants)
         return;
     size_t count = (size_t)read_map(&r);
@@ -1343,44 +1386,29 @@ static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
         bad(&r, "bytes behind the last field");
     made->constants = constants;
     made->constant_count = count;
-    file->kept = file->blocks;
+    keep(file, mark, &made->own);
 }
 
-/* Return the bytes of a module of constants, with those of its parts. */
-static devmod_slice join(devmod_file *file, uint32_t number, uint64_t most) {
-    read_constants(file, number, most);
-    const record *made = get_record(file, number);
-    uint64_t total = made->stored.size;
-    for (size_t at = 0; at < made->constant_count; at++) {
-        const constant *c = made->constants + at;
-        if (c->part < 0)
-            continue;
-        uint64_t size = get_stored(file, (uint32_t)c->part, most).size;
-        if (size > UINT32_MAX)
-            fail(file, DEVMOD_UNSUPPORTED, "a constant has 4 GiB or more");
-        total += size + (size < 256 ? 2 : size < 65536 ? 3 : 5) - (c->end - c->start);
-        check_most(file, total, most);
-    }
-    uint8_t *into = allocate(file, total, 1), *end = into;
+/* Write the bytes of a module of constants, with those of its parts. */
+static void join(devmod_file *file, const record *made, uint8_t *into) {
     size_t before = 0;
     for (size_t at = 0; at < made->constant_count; at++) {
         const constant *c = made->constants + at;
         if (c->part < 0)
             continue;
-        devmod_slice part = get_stored(file, (uint32_t)c->part, most);
-        memcpy(end, made->stored.data + before, c->start - before);
-        end += c->start - before;
+        const record *part = get_record(file, (uint64_t)c->part);
+        uint64_t size = stored_size(part);
+        memcpy(into, made->stored.data + before, c->start - before);
+        into += c->start - before;
         before = c->end;
-        int width = part.size < 256 ? 1 : part.size < 65536 ? 2 : 4;
-        *end++ = (uint8_t)(0xC4 + width / 2);
+        int width = size < 256 ? 1 : size < 65536 ? 2 : 4;
+        *into++ = (uint8_t)(0xC4 + width / 2);
         while (width--)
-            *end++ = (uint8_t)(part.size >> 8 * width);
-        if (part.size)
-            memcpy(end, part.data, part.size);
-        end += part.size;
+            *into++ = (uint8_t)(size >> 8 * width);
+        read_stored(file, part, into);
+        into += size;
     }
-    memcpy(end, made->stored.data + before, made->stored.size - before);
-    return (devmod_slice){into, (size_t)total};
+    memcpy(into, made->stored.data + before, made->stored.size - before);
 }
 
 int devmod_get_constant(devmod_file *file, uint32_t number, const char *name, uint64_t most,
@@ -1404,20 +1432,131 @@ int devmod_get_constant(devmod_file *file, uint32_t number, const char *name, ui
 
 /* -- whole bytes */
 
-static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most) {
-    record *made = get_record(file, number);
-    devmod_slice bytes = get_stored(file, number, most);
-    check_most(file, made->bytes.size, most);
-    if (made->bytes.data)
-        return made->bytes;
+typedef struct insertion {
+    uint64_t position, start, size;
+} insertion;
+
+/* Insert the repeats of a module into its stored bytes, which are at the end of the buffer. */
+static void expand(devmod_file *file, const record *made, uint8_t *into, const uint8_t *stored) {
+    uint64_t before = 0, count = 0, size = 0;
+    const uint64_t *at = made->repeats;
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
+        size += at[2], count += at[0] - 2;
+    insertion *inserted = allocate(file, count + 1, sizeof *inserted), *behind = inserted;
+    uint8_t *ranges = allocate(file, size, 1); /* the move below overwrites them */
+    at = made->repeats;
+    size = 0;
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1) {
+        memcpy(ranges + size, stored + at[1], (size_t)at[2]);
+        for (uint64_t place = 3; place <= at[0]; place++)
+            *behind++ = (insertion){at[place], size, at[2]};
+        size += at[2];
+    }
+    qsort(inserted, (size_t)count, sizeof *inserted, compare_u64);
+    inserted[count] = (insertion){stored_size(made), 0, 0};
+    for (insertion *each = inserted; each <= behind; each++) {
+        memmove(into, stored + before, (size_t)(each->position - before));
+        into += each->position - before;
+        before = each->position;
+        memcpy(into, ranges + each->start, (size_t)each->size);
+        into += each->size;
+    }
+}
+
+/* Return the size of a record's bytes, with its repeats and parts. */
+static uint64_t get_size(devmod_file *file, uint32_t number, uint64_t most) {
+    const record *made = get_readable(file, number);
+    uint64_t total = stored_size(made);
     if (made->module.part_count && made->repeat_count)
         fail(file, DEVMOD_INVALID, "repeats of a module that has no shaders");
     if (made->module.part_count)
-        bytes = join(file, number, most);
+        read_constants(file, number, most);
+    for (size_t at = 0; made->module.part_count && at < made->constant_count; at++) {
+        const constant *c = made->constants + at;
+        if (c->part < 0)
+            continue;
+        uint64_t size = stored_size(get_readable(file, (uint32_t)c->part));
+        if (size > UINT32_MAX)
+            fail(file, DEVMOD_UNSUPPORTED, "a constant has 4 GiB or more");
+        total += size + (size < 256 ? 2 : size < 65536 ? 3 : 5) - (c->end - c->start);
+    }
+    const uint64_t *at = made->repeats;
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
+        total += at[2] * (at[0] - 2);
+    check_most(file, total, most);
+    return total;
+}
+
+/* Write the bytes of a record into a buffer of their size. */
+static void write_bytes(devmod_file *file, const record *made, uint8_t *into, uint64_t size) {
+    const struct block *mark = file->blocks;
+    if (made->module.part_count) {
+        join(file, made, into);
+        return;
+    }
+    uint8_t *stored = into + (size - stored_size(made));
+    read_stored(file, made, stored);
     if (made->repeat_count)
-        bytes = expand(file, made, bytes, most);
-    file->kept = file->blocks;
-    return made->bytes = bytes;
+        expand(file, made, into, stored);
+    release(&file->blocks, mark);
+}
+
+static devmod_slice get_bytes(devmod_file *file, uint32_t number, uint64_t most) {
+    record *made = get_record(file, number);
+    uint64_t size = get_size(file, number, most);
+    if (made->bytes.data)
+        return made->bytes;
+    if (!made->module.part_count && !made->repeat_count)
+        return made->bytes = get_stored(file, number, most);
+    const struct block *mark = file->blocks;
+    uint8_t *into = allocate(file, size, 1);
+    write_bytes(file, made, into, size);
+    keep(file, mark, &made->own);
+    return made->bytes = (devmod_slice){into, (size_t)size};
+}
+
+int devmod_get_size(devmod_file *file, uint32_t number, uint64_t most, uint64_t *size) {
+    GUARD(file);
+    get_found(file, number);
+    *size = get_size(file, number, most);
+    return DEVMOD_OK;
+}
+
+int devmod_copy_bytes(devmod_file *file, uint32_t number, void *into, size_t size) {
+    GUARD(file);
+    const record *made = get_found(file, number);
+    if (get_size(file, number, size) != size)
+        fail(file, DEVMOD_UNSUPPORTED, "the module has another size than the buffer");
+    write_bytes(file, made, into, size);
+    return DEVMOD_OK;
+}
+
+/* Free what a record has besides the index. Return the record, NULL if it was never read. */
+static const record *forget(devmod_file *file, uint64_t number) {
+    page *p = number < file->count ? page_with(file, NULL, number) : NULL;
+    if (!p || !p->is_loaded)
+        return NULL;
+    record *made = p->records + (number - p->first);
+    release(&made->own, NULL);
+    made->stored = made->bytes = (devmod_slice){0};
+    made->constants = NULL;
+    made->contents = NULL;
+    return made;
+}
+
+void devmod_close(devmod_file *file) {
+    if (!file)
+        return;
+    for (uint32_t number = 0; file->is_open && number < file->count; number++)
+        forget(file, number);
+    release(&file->index, NULL);
+    free(file);
+}
+
+void devmod_forget(devmod_file *file, uint32_t number) {
+    const record *made = forget(file, number);
+    for (size_t at = 0; made && at < made->module.part_count; at++)
+        forget(file, made->module.parts[at]);
 }
 
 int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_slice *bytes) {
@@ -1493,7 +1632,7 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     read->code_names = names;
     read->codes = codes;
     made->contents = read;
-    file->kept = file->blocks;
+    keep(file, NULL, &made->own);
     *contents = *read;
     return DEVMOD_OK;
 }
@@ -1690,6 +1829,6 @@ int devmod_get_variant(devmod_file *file, const devmod_function *function, size_
         read_value(&r, 0);
         variant->interface = (devmod_slice){r.data + start, r.at - start};
     }
-    release(file);
+    release(&file->blocks, NULL);
     return DEVMOD_OK;
 }

@@ -7,8 +7,8 @@
  *
  * The input may come from strangers: each number is checked before it is used. A file must not
  * change while it is open. A file is used by one thread at a time. Slices stay valid until the file
- * is closed. Texts are UTF-8 without a zero at the end. They may have a zero inside: `devmod_find`
- * cannot take such a name.
+ * is closed, those of a module's bytes until `devmod_forget`. Texts are UTF-8 without a zero at the
+ * end. They may have a zero inside: `devmod_find` cannot take such a name.
  *
  * With DEVMOD_READER_ZSTD defined, the source needs zstd.h and libzstd, and reads compressed
  * modules.
@@ -137,6 +137,15 @@ int devmod_is(const devmod_candidate *candidate, const char *kind, const char *v
 /* Return a module's bytes, with their digest checked; decompressed, and with their repeats and
  * parts, if they are at most `most`. Of the record of a part, those of the constant alone. */
 int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_slice *bytes);
+
+/* The same for large modules: the size of the bytes, and these in a buffer of exactly this size,
+ * which has no meaning after an error. They are read in pieces, and the file keeps no copy. */
+int devmod_get_size(devmod_file *file, uint32_t number, uint64_t most, uint64_t *size);
+int devmod_copy_bytes(devmod_file *file, uint32_t number, void *into, size_t size);
+
+/* Free the bytes and the contents of a module and of its parts, with all slices of them. A later
+ * call reads them again. The index stays. */
+void devmod_forget(devmod_file *file, uint32_t number);
 
 /* Return the contents of the bytes of a module of a known kind with functions; DEVMOD_UNSUPPORTED
  * for others. */

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -199,6 +200,32 @@ def test_compressed_bytes() -> None:
                 c_reader.ask(bad.read_bytes(), *options)[3]
                 == "compressed bytes do not unpack to those of the index"
             ), bad.name
+
+
+def test_a_copy_of_a_large_module_takes_little_other_memory() -> None:
+    """`ask` bounds it by the size of the file, in memory and by ranges."""
+    options = c_reader.zstd()
+    if not options:
+        pytest.skip("libzstd is neither in the system nor in the wheel of Pillow")
+    random = Random(1)
+    lines = [random.randbytes(1000) for _ in range(64)]
+    code = b"".join(random.choices(lines, k=16_000))
+    functions = {"f": devmod.FunctionInfo("f", ["handle"])}
+    module = devmod.create_with_fallback("opencl", code, "il", functions)
+    data = devmod.dumps(module, compress="zstd")
+    assert len(data) * c_reader.COPYING + c_reader.PIECE < len(code) / 2
+    assert c_reader.ask(data, *options) == (0, 0, 0, "")
+
+
+def test_a_buffer_of_another_size() -> None:
+    data = (ROOT / "tests/golden/v1/shared.devmod").read_bytes()
+    with c_reader.File(data) as file:
+        _, expected = file.get_bytes(0, 1 << 20)
+        size = len(expected)
+        assert file.copy_bytes(0, size) == (0, expected)
+        assert file.copy_bytes(0, size - 1) == (3, f"the module has {size} bytes")
+        other = (3, "the module has another size than the buffer")
+        assert file.copy_bytes(0, size + 1) == other
 
 
 SOURCE = (

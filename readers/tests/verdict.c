@@ -1,7 +1,8 @@
 /* Says of each file on standard input whether the reader in C accepts it: a u32 with the size,
  * little-endian, and its bytes. The answer is a line: the result for the file in memory, that for
  * the file by ranges, how many modules are not supported, the most memory that the reader took for
- * the index, the memory that a second use added, and the error. */
+ * the index, the most that it took to copy a module into a buffer, the memory that a second use
+ * added, and the error. */
 
 #undef calloc /* the reader's are those below */
 #undef free
@@ -17,7 +18,7 @@ typedef struct part {
     size_t size;
 } part;
 
-static size_t held, most_held;
+static size_t held, most_held, most_copying;
 
 void *counted_calloc(size_t count, size_t size) {
     max_align_t *made = count > SIZE_MAX / 2 / size ? NULL : calloc(1, sizeof *made + count * size);
@@ -46,14 +47,39 @@ static int read_part(const void *context, uint64_t offset, void *into, size_t si
     return 0;
 }
 
+/* Use the bytes of a record. What the reader keeps of them is freed at the end. */
+static int use_bytes(devmod_file *file, uint32_t number, const devmod_module *module) {
+    enum { MOST = 1 << 26 };
+    size_t before = held;
+    uint64_t size;
+    devmod_slice bytes;
+    devmod_contents contents;
+    devmod_variant variant;
+    int result = devmod_get_size(file, number, MOST, &size);
+    if (result)
+        return result;
+    uint8_t *copy = malloc(size ? (size_t)size : 1);
+    most_held = held;
+    result = devmod_copy_bytes(file, number, copy, (size_t)size);
+    if (most_held - before > most_copying)
+        most_copying = most_held - before;
+    if (!result && !(result = devmod_get_bytes(file, number, MOST, &bytes)) &&
+        (bytes.size != size || memcmp(bytes.data, copy, (size_t)size)))
+        result = 98;
+    free(copy);
+    if (!result && module->kind.size && !devmod_get_contents(file, number, MOST, &contents))
+        for (size_t at = 0; at < contents.function_count; at++)
+            devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
+    devmod_forget(file, number);
+    return held == before ? result : 97;
+}
+
 /* Use all of a file. Return the first result that is no success, except that of what this reader
  * does not support, which it counts. */
 static int use(devmod_file *file, int *unsupported) {
     int result = devmod_check_all(file);
     for (uint32_t number = 0; !result && number < devmod_record_count(file); number++) {
         devmod_module module;
-        devmod_slice bytes;
-        devmod_contents contents;
         if ((result = devmod_get_module(file, number, &module)))
             break;
         for (size_t at = 0; at < module.function_count && !result && module.rank >= 0; at++) {
@@ -70,12 +96,7 @@ static int use(devmod_file *file, int *unsupported) {
             free(name);
         }
         if (!result && module.has_bytes && !module.is_part) {
-            result = devmod_get_bytes(file, number, 1 << 26, &bytes);
-            devmod_variant variant;
-            if (!result && module.kind.size &&
-                !devmod_get_contents(file, number, 1 << 26, &contents))
-                for (size_t at = 0; at < contents.function_count; at++)
-                    devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
+            result = use_bytes(file, number, &module);
             if (result == DEVMOD_UNSUPPORTED)
                 result = 0, ++*unsupported;
         }
@@ -93,9 +114,9 @@ int main(void) {
         devmod_file *files[2];
         part whole = {data, size};
         int results[2], unsupported = 0;
-        size_t index = 0, added = 0;
+        size_t index = 0, copying = 0, added = 0;
         for (int form = 0; form < 2; form++) {
-            held = most_held = 0;
+            held = most_held = most_copying = 0;
             results[form] = form ? devmod_open(read_part, &whole, size, files + 1)
                                  : devmod_open(NULL, data, size, files);
             if (results[form])
@@ -107,9 +128,11 @@ int main(void) {
             size_t before = held;
             use(files[form], &(int){0});
             added += held - before;
+            if (most_copying > copying)
+                copying = most_copying;
         }
-        printf("%d %d %d %zu %zu %s\n", results[0], results[1], unsupported, index, added,
-               results[0] ? devmod_error(files[0]) : "");
+        printf("%d %d %d %zu %zu %zu %s\n", results[0], results[1], unsupported, index, copying,
+               added, results[0] ? devmod_error(files[0]) : "");
         fflush(stdout);
         devmod_close(files[0]);
         devmod_close(files[1]);

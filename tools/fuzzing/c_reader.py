@@ -29,9 +29,19 @@ COUNTED = ("-Dcalloc=counted_calloc", "-Dfree=counted_free")
 #: The most memory that the index of a file of n bytes takes: `n * MEMORY`, and `FREE_MEMORY` more.
 MEMORY = 100
 FREE_MEMORY = 1 << 14
+#: The most memory that it takes to copy a module of such a file into a buffer: `n * COPYING`, and
+#: a piece of the file.
+COPYING = 30
+PIECE = (1 << 20) + FREE_MEMORY
 FOLDER = ROOT / "readers" / "c"
 READER = FOLDER / "devmod_reader.c"
 TESTS = ROOT / "readers" / "tests"
+#: The results of verdict.c that are no results of the reader.
+PROBLEMS = {
+    97: "keeps memory of a module that is forgotten",
+    98: "copies other bytes of a module than it gives",
+    99: "does not find a candidate by a name in its record",
+}
 #: What is built, by the digest of its sources: a sanitized program takes two seconds.
 CACHE = ROOT / "build" / "c-reader"
 
@@ -112,8 +122,8 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
     """Return the results of a file in memory and by ranges, how many modules are not supported, and
     the error.
 
-    Breach: the index takes more memory than the file allows, a second use takes more, or a name is
-    not found.
+    Breach: the index or a copy takes more memory than the file allows, a second use takes more, a
+    module's memory is not freed, a copy has other bytes, or a name is not found.
     """
     process = _process(*options)
     assert process is not None
@@ -127,10 +137,13 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
         line = b""
     if not line:
         raise Breach(f"the reader in C ended with {process.wait()}")
-    *numbers, error = line.decode(errors="replace").rstrip("\n").split(" ", 5)
-    first, second, unsupported, index, added = map(int, numbers)
-    if 99 in (first, second):
-        raise Breach("the reader in C does not find a candidate by a name in its record")
+    *numbers, error = line.decode(errors="replace").rstrip("\n").split(" ", 6)
+    first, second, unsupported, index, copying, added = map(int, numbers)
+    for result, problem in PROBLEMS.items():
+        if result in (first, second):
+            raise Breach(f"the reader in C {problem}")
+    if copying > len(data) * COPYING + PIECE:
+        raise Breach(f"the reader in C takes {copying} bytes to copy a module of {len(data)} bytes")
     if index > len(data) * MEMORY + FREE_MEMORY:
         raise Breach(f"the reader in C takes {index} bytes for the index of {len(data)} bytes")
     if added:
@@ -185,6 +198,14 @@ class File:
         if result:
             return result, self.library.devmod_error(self.handle).decode()
         return 0, ctypes.string_at(found.data, found.size)
+
+    def copy_bytes(self, number: int, size: int) -> tuple[int, bytes | str]:
+        """Return the result of a copy into a buffer of a size, and the bytes or the error."""
+        buffer = ctypes.create_string_buffer(size)
+        result = self.library.devmod_copy_bytes(self.handle, number, buffer, ctypes.c_size_t(size))
+        if result:
+            return result, self.library.devmod_error(self.handle).decode()
+        return 0, buffer.raw
 
     def find(self, name: bytes) -> tuple[int, list[int] | str]:
         """Return the result, and the numbers of the candidates or the error."""
