@@ -9,7 +9,7 @@ import json
 import operator
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -151,11 +151,34 @@ def in_python(changes: dict[str, Any]) -> Any:
         return 1
 
 
-def first_in_c(maps: list[dict[str, Any]], folder: Path) -> list[Any]:
+def pair(one: Any, other: Any) -> dict[str, Any]:
+    """Return a change to two variants that differ in one value."""
+    variants = [{"values": [one, 1]}, {"values": [other, True]}]
+    return {"variants": variants, "grid": [1], "block": None}
+
+
+#: Values that are equal, and others that are equal only if one is rounded.
+EQUAL = [pair(2**53, 2.0**53), pair(-0.0, False), pair(0.5, 0.5), pair(-(2**63), -(2.0**63))]
+SIMILAR = [
+    pair(2**53 + 1, 2.0**53),
+    pair(2**63 - 1, 2.0**63),
+    pair(1, "1"),
+    pair(1, 1.5),
+    pair(-1, -1.5),
+    pair("a", "b"),
+]
+
+
+def first_in_c(
+    maps: list[dict[str, Any]], folder: Path, needs: Sequence[str] = ("tuned",)
+) -> list[Any]:
     """Return the first variant of each map, 1 for an invalid map, and 5 for a function that is not
     tuned, which follows.
     """
-    functions = {f"f{number}": info(**changes) for number, changes in enumerate(maps)}
+    functions = {}
+    for number, changes in enumerate(maps):
+        made = info(**changes)
+        functions[f"f{number}"] = made.replace(interface=made.interface.replace(needs=needs))
     functions["plain"] = devmod.FunctionInfo("plain", ["handle"])
     file = folder / "k.devmod"
     devmod.save(devmod.create_with_fallback("opencl", b"// f", "cl", functions), file)
@@ -175,11 +198,24 @@ def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses
     tmp_path: Path,
 ) -> None:
     # A negative number is no grid.
-    valid = [*VALID, *[{"grid": [["max", edge, 0]]} for edge in EDGES]]
-    maps = [*valid, *INVALID.values()]
-    found = first_in_c(maps, tmp_path)
-    expected = [in_python(changes) for changes in valid] + [1] * len(INVALID)
+    valid = [*VALID, *SIMILAR, *[{"grid": [["max", edge, 0]]} for edge in EDGES]]
+    invalid = [*INVALID.values(), *EQUAL]
+    for text, changes in INVALID_FOR_DEVMOD.items():
+        if not text.startswith("an interface"):  # that of a variant is the caller's to check
+            invalid.append(changes)
+    found = first_in_c([*valid, *invalid], tmp_path)
+    expected = [in_python(changes) for changes in valid] + [1] * len(invalid)
     assert found == [*expected, 5]  # the last function is not tuned
+
+
+@pytest.mark.row("R50")
+@needs_compiler
+def test_variants_of_a_later_form_are_unsupported_in_c(tmp_path: Path) -> None:
+    """The function has a need that the reader does not know."""
+    valid: dict[str, Any] = {}
+    invalid = {"variants": {}}
+    found = first_in_c([valid, invalid], tmp_path, needs=["later", "tuned"])
+    assert found == [first_variant(), 3, 5]
 
 
 #: Each operator of an expression, in Python's integers.

@@ -120,6 +120,14 @@ def test_a_need_is_in_the_browser_by_webgpus_name() -> None:
         assert name == FEATURES[need].webgpu, need
 
 
+def test_a_need_is_in_each_reader() -> None:
+    from spec_reader import NEEDS
+
+    known = {*FEATURES, "tuned", "repeat"}
+    assert strings(between(text_of("readers/c/devmod_reader.c"), "NEEDS[] = {", "}")) == known
+    assert known == NEEDS
+
+
 #: The texts of errors of arrays that a call in the browser has too, without their values. Those of
 #: names, numbers and launch options are compared by `tests/test_browser_calls.py`.
 TEXTS_OF_ARRAYS = (

@@ -97,6 +97,7 @@ struct devmod_file {
     devmod_candidate *found; /* of the last look-up, with the name in the page */
     devmod_slice found_name;
     const uint32_t *roots;
+    const uint8_t *tune; /* the last one whose rules were checked */
     int is_open, is_checked, code;
     char error[256];
 #ifdef DEVMOD_READER_ZSTD
@@ -169,6 +170,8 @@ static int compare(devmod_slice one, devmod_slice other) {
     int result = size ? memcmp(one.data, other.data, size) : 0;
     return result ? result : (one.size > other.size) - (one.size < other.size);
 }
+
+static const devmod_slice NO_TEXT = {0};
 
 static int compare_slices(const void *one, const void *other) {
     return compare(*(const devmod_slice *)one, *(const devmod_slice *)other);
@@ -1541,6 +1544,7 @@ static const record *forget(devmod_file *file, uint64_t number) {
     made->stored = made->bytes = (devmod_slice){0};
     made->constants = NULL;
     made->contents = NULL;
+    file->tune = NULL;
     return made;
 }
 
@@ -1570,8 +1574,8 @@ int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_s
 
 static void read_function(reader *r, devmod_function *function) {
     uint64_t items = read_array(r);
-    if (items != 4 && items != 5)
-        bad(r, "expected an array of 4 or 5 for a function");
+    if (items < 4 || items > 6)
+        bad(r, "expected an array of 4 to 6 for a function");
     function->symbol = read_str(r);
     uint32_t (*types)[3] =
         allocate(r->file, function->type_count = (size_t)read_array(r), sizeof *types);
@@ -1581,8 +1585,16 @@ static void read_function(reader *r, devmod_function *function) {
     function->types = (const uint32_t (*)[3])types;
     function->tags = read_texts(r, &function->tag_count);
     read_opaque(r); /* the extra tags */
-    if (items == 5)
+    if (items > 4)
         function->interface = read_opaque(r);
+    if (items < 6)
+        return;
+    size_t room = r->room; /* a `tune` has a limit of its own */
+    r->room = SIZE_MAX;
+    function->tune = read_opaque(r);
+    if (SIZE_MAX - r->room > function->tune.size / 4)
+        bad(r, "too many arrays and maps in the variants of a function");
+    r->room = room;
 }
 
 int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
@@ -1637,7 +1649,7 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     return DEVMOD_OK;
 }
 
-/* -- variants of tuned functions */
+/* -- needs, and variants of tuned functions */
 
 enum { MAX_CONSTANTS = 16, MAX_VARIANTS = 1024, MAX_OPERANDS = 16, MAX_EXPRESSION = 16 };
 
@@ -1645,18 +1657,60 @@ enum { MAX_CONSTANTS = 16, MAX_VARIANTS = 1024, MAX_OPERANDS = 16, MAX_EXPRESSIO
 typedef struct scope {
     const devmod_value *constants, *arguments;
     size_t constant_count, argument_count;
+    int is_check; /* of the names alone; no expression has a value */
 } scope;
 
-/* Go to the value of a key of a map. Return 0 if it is missing or nil. */
-static int seek(reader map, const char *key, reader *found) {
+/* Return a reader of a map, with the depth of its values, its texts and its keys checked. */
+static reader open_map(devmod_file *file, const char *what, devmod_slice map) {
+    reader r = reader_of(file, what, map), result;
+    r.room = SIZE_MAX; /* the framing was checked */
+    result = r;
+    read_value(&r, 0);
+    return result;
+}
+
+/* Go to the value of a key of a map. Return 0 if it is missing. */
+static int find_key(reader map, const char *key, reader *found) {
     for (uint64_t left = read_map(&map); left; left--) {
         int is_key = is_text(read_str(&map), key);
         *found = map;
         if (is_key)
-            return map.at < map.size && map.data[map.at] != 0xC0;
+            return 1;
         read_value(&map, 0);
     }
     return 0;
+}
+
+/* Go to the value of a key of a map. Return 0 if it is missing or nil. */
+static int seek(reader map, const char *key, reader *found) {
+    return find_key(map, key, found) && found->at < found->size && found->data[found->at] != 0xC0;
+}
+
+int devmod_check_needs(devmod_file *file, const devmod_function *function) {
+    static const char *const NEEDS[] = {
+        "fp16",          "fp64",   "int64_atomics",   "subgroups",
+        "subgroup_size", "images", "image_writes_3d", "launch_constants",
+        "tuned",         "repeat",
+    };
+    enum { COUNT = sizeof NEEDS / sizeof *NEEDS };
+    GUARD(file);
+    if (!function->interface.size)
+        return DEVMOD_OK;
+    reader map = open_map(file, "an interface", function->interface), r;
+    size_t count = 0;
+    const devmod_slice *need = find_key(map, "needs", &r) ? read_texts(&r, &count) : NULL;
+    for (; count; count--, need++) {
+        int at = 0;
+        while (at < COUNT && !is_text(*need, NEEDS[at]))
+            at++;
+        if (at == COUNT)
+            fail(file, DEVMOD_UNSUPPORTED, "the function needs '%.*s', which this reader lacks",
+                 (int)(need->size < 64 ? need->size : 64), (const char *)need->data);
+    }
+    if (find_key(map, "tune", &r))
+        bad(&r, "variants in the interface of a function");
+    release(&file->blocks, NULL);
+    return DEVMOD_OK;
 }
 
 /* Read a number, a boolean or a text. */
@@ -1763,7 +1817,7 @@ static int64_t evaluate(reader *r, const scope *names, int depth) {
         bad(r, "an expression with another number of operands, or too deep");
     int64_t value = evaluate(r, names, depth + 1);
     for (uint64_t left = count - 2; left; left--)
-        if (!apply(name, value, evaluate(r, names, depth + 1), &value))
+        if (!apply(name, value, evaluate(r, names, depth + 1), &value) && !names->is_check)
             bad(r, "an expression divides by zero, or needs more than 64 bits");
     return value;
 }
@@ -1778,50 +1832,165 @@ static size_t read_dims(reader variant, reader tune, const char *key, const scop
     if (!count || count > 3)
         bad(&r, "expected one to three expressions");
     for (uint64_t at = 0; at < count; at++)
-        if ((dims[at] = evaluate(&r, names, 0)) < least)
+        if ((dims[at] = evaluate(&r, names, 0)) < least && !names->is_check)
             bad(&r, "a grid or a block of too few");
     return (size_t)count;
+}
+
+/* Whether two values are equal: numbers by their values, of which a boolean is 0 or 1. */
+static int is_equal(const devmod_value *one, const devmod_value *other) {
+    if (one->type == 's' || other->type == 's')
+        return one->type == other->type && !compare(one->text, other->text);
+    if (one->type != 'f' && other->type != 'f')
+        return one->integer == other->integer;
+    if (one->type == other->type)
+        return one->number == other->number;
+    double number = one->type == 'f' ? one->number : other->number;
+    int64_t integer = one->type == 'f' ? other->integer : one->integer;
+    return number >= -0x1p63 && number < 0x1p63 && (int64_t)number == integer &&
+           (double)integer == number;
+}
+
+static const devmod_slice *read_identifiers(reader *r, size_t *count) {
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    devmod_slice sorted[MAX_CONSTANTS];
+    const devmod_slice *names = read_texts(r, count);
+    if (*count > MAX_CONSTANTS)
+        bad(r, "more than 16 names");
+    for (size_t at = 0; at < *count; at++) {
+        sorted[at] = names[at];
+        if (!names[at].size)
+            bad(r, "a name that is no identifier");
+        for (size_t each = 0; each < names[at].size; each++)
+            if (names[at].data[each] < 0x80 /* others count as letters */ &&
+                !memchr(LETTERS, names[at].data[each], each ? 63 : 53))
+                bad(r, "a name that is no identifier");
+    }
+    check_unique(r, sorted, *count);
+    return names;
+}
+
+/* Read the arguments that are one integer each, without their values. */
+static void read_arguments(devmod_file *file, devmod_slice interface, scope *into) {
+    reader r, field;
+    if (!interface.size || !find_key(open_map(file, "an interface", interface), "params", &r))
+        return;
+    uint64_t left = read_array(&r);
+    devmod_value *made = allocate(file, left, sizeof *made);
+    into->arguments = made;
+    for (; left; left--) {
+        reader param = r;
+        read_value(&r, 0);
+        devmod_slice kind = find_key(param, "kind", &field) ? read_str(&field) : NO_TEXT,
+                     type = find_key(param, "type", &field) ? read_str(&field) : NO_TEXT;
+        size_t end = type.size;
+        while (end && type.data[end - 1] >= '0' && type.data[end - 1] <= '9')
+            end--;
+        type.size = end < type.size ? end : 0;
+        if (!is_text(kind, "scalar") || (!is_text(type, "int") && !is_text(type, "uint")) ||
+            (find_key(param, "members", &field) && read_array(&field)))
+            continue;
+        made->type = 'i';
+        made->name = find_key(param, "name", &field) ? read_str(&field) : NO_TEXT;
+        made++, into->argument_count++;
+    }
+}
+
+/* Read the values of a variant. */
+static void read_values(reader variant, const devmod_slice *names, size_t count,
+                        devmod_value *values) {
+    reader r;
+    if (!find_key(variant, "values", &r) || read_array(&r) != count)
+        bad(&r, "expected a value for each constant");
+    for (size_t at = 0; at < count; at++) {
+        values[at].name = names[at];
+        read_scalar(&r, values + at);
+    }
+}
+
+/* Go to the first variant. Return how many there are. */
+static uint64_t find_variants(reader tune, reader *r) {
+    uint64_t count = find_key(tune, "variants", r) ? read_array(r) : 0;
+    if (!count || count > MAX_VARIANTS)
+        bad(&tune, "expected 1 to 1024 variants");
+    return count;
+}
+
+/* Check the rules of all variants of a function. */
+static void check_tune(devmod_file *file, reader tune, devmod_slice interface) {
+    reader r, each;
+    size_t count, sizes = 0, grids = 0;
+    int64_t dims[3];
+    scope all = {.is_check = 1}, alone = all;
+    const devmod_slice *size,
+        *names = find_key(tune, "constants", &r) ? read_identifiers(&r, &count) : NULL;
+    if (!names || !count)
+        bad(&tune, "expected constants");
+    read_arguments(file, interface, &all);
+    size = find_key(tune, "sizes", &r) ? read_identifiers(&r, &sizes) : NULL;
+    for (; sizes; sizes--, size++)
+        look_up(&r, &all, *size);
+
+    uint64_t variants = find_variants(tune, &each);
+    devmod_value *values = allocate(file, variants * count, sizeof *values), *own = values,
+                 *constants = allocate(file, count, sizeof *constants);
+    for (r = each; own < values + variants * count; own += count) {
+        read_values(r, names, count, own);
+        read_value(&r, 0);
+        for (size_t at = 0; at < count; at++)
+            if (own == values || own[at].type != 'i')
+                constants[at] = own[at];
+        for (const devmod_value *other = values; other < own; other += count) {
+            size_t same = 0;
+            while (same < count && is_equal(own + same, other + same))
+                same++;
+            if (same == count)
+                bad(&r, "two variants with equal values");
+        }
+    }
+
+    all.constants = alone.constants = constants;
+    all.constant_count = alone.constant_count = count;
+    read_dims(tune, tune, "grid", &all, 0, dims);
+    read_dims(tune, tune, "block", &alone, 1, dims);
+    for (uint64_t left = variants; left; left--) {
+        grids += read_dims(each, tune, "grid", &all, 0, dims) > 0;
+        read_dims(each, tune, "block", &alone, 1, dims);
+        read_value(&each, 0);
+    }
+    if (grids && grids != variants)
+        bad(&each, "some variants have a grid, and others have none");
 }
 
 int devmod_get_variant(devmod_file *file, const devmod_function *function, size_t position,
                        const devmod_value *arguments, size_t argument_count,
                        devmod_variant *variant) {
-    GUARD(file);
-    reader map = reader_of(file, "a tuned function", function->interface), tune, r, own;
-    map.room = SIZE_MAX; /* the framing was checked */
-    if (!function->interface.size || !seek(map, "tune", &tune))
+    if (setjmp(file->refused)) {
+        /* Variants of a form that this reader does not know have a need that it does not know. */
+        if (file->code == DEVMOD_INVALID)
+            devmod_check_needs(file, function);
+        return file->code;
+    }
+    if (!function->tune.size)
         fail(file, DEVMOD_NOT_FOUND, "the function is not tuned");
-    *variant = (devmod_variant){0};
-    if (!seek(tune, "constants", &r))
-        bad(&tune, "expected constants");
+    reader tune = open_map(file, "a tuned function", function->tune), r, own;
     size_t count;
+    if (file->tune != function->tune.data)
+        check_tune(file, tune, function->interface);
+    file->tune = function->tune.data;
+    find_key(tune, "constants", &r);
     const devmod_slice *names = read_texts(&r, &count);
-    if (!count || count > MAX_CONSTANTS)
-        bad(&r, "expected 1 to 16 constants");
-    devmod_slice sorted[MAX_CONSTANTS];
-    memcpy(sorted, names, count * sizeof *sorted);
-    check_unique(&r, sorted, count);
-    if (!seek(tune, "variants", &r))
-        bad(&tune, "expected variants");
-    uint64_t variants = read_array(&r);
-    if (!variants || variants > MAX_VARIANTS)
-        bad(&r, "expected 1 to 1024 variants");
+    uint64_t variants = find_variants(tune, &own);
     if (position >= variants)
         fail(file, DEVMOD_NOT_FOUND, "the function has %u variants", (unsigned)variants);
     for (size_t at = 0; at < position; at++)
-        read_value(&r, 0);
-    own = r;
-    if (!seek(own, "values", &r) || read_array(&r) != count)
-        bad(&r, "expected a value for each constant");
-    for (size_t at = 0; at < count; at++) {
-        variant->constants[at].name = names[at];
-        read_scalar(&r, variant->constants + at);
-    }
-    scope all = {variant->constants, arguments, count, argument_count}, alone = all;
+        read_value(&own, 0);
+    *variant = (devmod_variant){0};
+    read_values(own, names, count, variant->constants);
+    scope all = {variant->constants, arguments, count, argument_count, 0}, alone = all;
     alone.argument_count = 0;
     variant->constant_count = count;
-    variant->is_specialized =
-        seek(tune, "specialized", &r) && r.at < r.size && r.data[r.at] == 0xC3;
+    variant->is_specialized = seek(tune, "specialized", &r) && r.data[r.at] == 0xC3;
     variant->grid_count = read_dims(own, tune, "grid", &all, 0, variant->grid);
     variant->block_count = read_dims(own, tune, "block", &alone, 1, variant->block);
     if (seek(own, "interface", &r)) {

@@ -65,7 +65,8 @@ typedef struct devmod_constant {
 
 /* A function of a module's bytes. A type has DLPack's code, its bits and its lanes. */
 typedef struct devmod_function {
-    devmod_slice name, symbol, interface; /* interface: msgpack, empty if there is none */
+    devmod_slice name, symbol;
+    devmod_slice interface, tune; /* msgpack, empty if there is none; tune: the variants */
     const uint32_t (*types)[3];
     const devmod_slice *tags;
     size_t type_count, tag_count;
@@ -152,9 +153,14 @@ void devmod_forget(devmod_file *file, uint32_t number);
 int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
                         devmod_contents *contents);
 
+/* Check `needs` in the interface of a function before its use. DEVMOD_UNSUPPORTED if this reader
+ * does not know one of them: use the function only if the device has the need. Its interface may
+ * then have values that version 1 has not. The rest of an interface is the caller's to check. */
+int devmod_check_needs(devmod_file *file, const devmod_function *function);
+
 /* Return the variant of a tuned function at a position, with its grid for the integer arguments of
- * a call; DEVMOD_NOT_FOUND if the function is not tuned, or has no such variant. Take the first one
- * that fits the device. Tuning records are not read. */
+ * a call; DEVMOD_NOT_FOUND if the function is not tuned, or has no such variant. The rules of all
+ * variants are checked. Take the first one that fits the device. Tuning records are not read. */
 int devmod_get_variant(devmod_file *file, const devmod_function *function, size_t position,
                        const devmod_value *arguments, size_t argument_count,
                        devmod_variant *variant);

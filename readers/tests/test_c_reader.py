@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 import devmod
@@ -226,6 +227,110 @@ def test_a_buffer_of_another_size() -> None:
         assert file.copy_bytes(0, size - 1) == (3, f"the module has {size} bytes")
         other = (3, "the module has another size than the buffer")
         assert file.copy_bytes(0, size + 1) == other
+
+
+def module_bytes(functions: dict[str, Any], fmt: str = "cl") -> bytes:
+    return b"".join(map(msgpack.packb, (fmt, functions, b"x")))
+
+
+def file_with(functions: dict[str, Any], fmt: str = "cl") -> bytes:
+    """Return a file with an OpenCL module, whose record has the format cl."""
+    code = module_bytes(functions, fmt)
+    digest = hashlib.sha256(code).digest()
+    row = {"kind": "opencl", "format": "cl", "functions": [*functions]}
+    return file_of({"modules": [row | {"size": len(code), "sha256": digest}]}, code)
+
+
+def function_with(**interface: Any) -> list[Any]:
+    return ["f", [], [], [], interface]
+
+
+#: Functions, each with the result and the error of a check of its needs.
+FUNCTIONS: dict[str, tuple[list[Any], str]] = {
+    "plain": (["f", [], [], []], "0"),
+    "known": (function_with(needs=["fp16", "launch_constants", "repeat", "tuned"]), "0"),
+    "newer": (
+        function_with(params=[{"name": "x", "kind": "later"}], needs=["fp16", "later"]),
+        "3 the function needs 'later', which this reader lacks",
+    ),
+    "newer with variants": (
+        function_with(tune={}, needs=["later"]),
+        "3 the function needs 'later', which this reader lacks",
+    ),
+    "variants in the interface": (
+        function_with(tune={}),
+        "1 an interface: variants in the interface of a function, before byte 6",
+    ),
+    "no list": (
+        function_with(needs="fp16"),
+        "1 an interface: expected an array, before byte 12",
+    ),
+    "last": (function_with(), "0"),
+}
+
+
+def test_a_function_with_a_need_that_the_reader_lacks(tmp_path: Path) -> None:
+    """The others are used: the module's contents are returned."""
+    data = file_with({name: function for name, (function, _) in FUNCTIONS.items()})
+    found = [line.strip() for line in printed_contents(data, tmp_path)]
+    assert found == [f"{name}: {result}" for name, (_, result) in FUNCTIONS.items()]
+
+
+def test_the_format_of_a_record_is_that_of_its_bytes(tmp_path: Path) -> None:
+    functions = {"f": ["f", [], [], []]}
+    assert printed_contents(file_with(functions), tmp_path) == ["f: 0 "]
+    (line,) = printed_contents(file_with(functions, "il"), tmp_path)
+    assert line.startswith("error: a module's bytes: another format than that of the index")
+
+
+def test_the_limit_on_variants_is_their_own(tmp_path: Path) -> None:
+    """Beside others, an interface has the limit of its module."""
+    few = {"f": [*function_with(later=[[]] * 2000), {"later": [[]] * 2}]}
+    many = {"f": [*function_with(), {"later": [[]] * 2000, "text": "x" * 6100}]}
+    more = {"f": [*function_with(), {"later": [[]] * 2000, "text": "x" * 5900}]}
+    assert printed_contents(file_with(many), tmp_path) == ["f: 0 "]
+    for functions in (few, more):
+        (line,) = printed_contents(file_with(functions), tmp_path)
+        assert line.startswith("error: a module's bytes: ")
+
+
+def printed_contents(data: bytes, folder: Path) -> list[str]:
+    """Return what the program CONTENTS prints for a file."""
+    source = folder / "contents.c"
+    source.write_text(CONTENTS)
+    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
+    (folder / "k.devmod").write_bytes(data)
+    command = [str(program), str(folder / "k.devmod")]
+    return subprocess.check_output(command, text=True).splitlines()
+
+
+#: Print the functions of the first module of a file, each with the check of its needs.
+CONTENTS = """
+#include <stdio.h>
+#include "devmod_reader.h"
+
+int main(int argc, char **argv) {
+    static char data[1 << 16];
+    FILE *stream = fopen(argv[argc - 1], "rb");
+    size_t size = fread(data, 1, sizeof data, stream);
+    fclose(stream);
+    devmod_file *file;
+    devmod_contents contents;
+    if (devmod_open(NULL, data, size, &file) || devmod_get_contents(file, 0, 1 << 16, &contents)) {
+        printf("error: %s\\n", devmod_error(file));
+        devmod_close(file);
+        return 0;
+    }
+    for (size_t at = 0; at < contents.function_count; at++) {
+        const devmod_function *function = contents.functions + at;
+        int result = devmod_check_needs(file, function);
+        printf("%.*s: %d %s\\n", (int)function->name.size, (const char *)function->name.data, result,
+               result ? devmod_error(file) : "");
+    }
+    devmod_close(file);
+    return 0;
+}
+"""
 
 
 SOURCE = (

@@ -68,8 +68,10 @@ static int use_bytes(devmod_file *file, uint32_t number, const devmod_module *mo
         result = 98;
     free(copy);
     if (!result && module->kind.size && !devmod_get_contents(file, number, MOST, &contents))
-        for (size_t at = 0; at < contents.function_count; at++)
+        for (size_t at = 0; at < contents.function_count; at++) {
+            devmod_check_needs(file, contents.functions + at);
             devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
+        }
     devmod_forget(file, number);
     return held == before ? result : 97;
 }
