@@ -594,7 +594,26 @@ static void read_head(devmod_file *file, devmod_slice head) {
     check_unique(&r, roots, file->root_count);
 }
 
+/* Compare the digest of the head with the one at the end of the file's address. */
+static void check_address(devmod_file *file, const uint8_t digest[32], const char *address) {
+    static const char DIGITS[] = "0123456789abcdef", KEY[] = "#devmod-head=";
+    const char *key = strstr(address, KEY);
+    if (key)
+        address = key + sizeof KEY - 1;
+    if (strlen(address) != 64 || strspn(address, DIGITS) != 64)
+        fail(file, DEVMOD_INVALID, "the address has no SHA-256 of 64 lower-case digits");
+    for (int at = 0; at < 64; at++)
+        if (address[at] != DIGITS[digest[at / 2] >> (at % 2 ? 0 : 4) & 15])
+            fail(file, DEVMOD_INVALID, "it is another file: its head has not the SHA-256 %s",
+                 address);
+}
+
 int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_file **file) {
+    return devmod_open_pinned(read, context, size, NULL, file);
+}
+
+int devmod_open_pinned(devmod_read read, const void *context, uint64_t size, const char *address,
+                       devmod_file **file) {
     devmod_file *made = *file = calloc(1, sizeof **file);
     if (!made)
         return DEVMOD_NO_MEMORY;
@@ -618,6 +637,8 @@ int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_fil
              "it is a development file, from before version 1: build it again");
     if (length > MAX_INDEX)
         fail(made, DEVMOD_INVALID, "its head has %u bytes; the limit is %u", length, MAX_INDEX);
+    if (address)
+        check_address(made, data + 16, address);
     read_head(made, check_digest(made, load(made, HEADER, length), data + 16, "the head"));
     keep(made, NULL, &made->index);
     made->is_open = 1;

@@ -114,6 +114,13 @@ enum {
 /* Open a file that `read` reads, or with NULL for it, `size` bytes at `context`, which must stay.
  * `*file` must be closed, also after an error; it is NULL if there is no memory. */
 int devmod_open(devmod_read read, const void *context, uint64_t size, devmod_file **file);
+
+/* The same for a file whose address ends in `#devmod-head=` and the SHA-256 of its head, in 64
+ * lower-case hexadecimal digits. `address` is all of it, or the digits alone. Another file is
+ * DEVMOD_INVALID, before its head is read. It is a digest of the whole file, which is checked as
+ * far as it is read. `devmod pin FILE` prints it. */
+int devmod_open_pinned(devmod_read read, const void *context, uint64_t size, const char *address,
+                       devmod_file **file);
 void devmod_close(devmod_file *file);
 
 /* The text of the last error of a file. */

@@ -3,10 +3,12 @@
  *
  *     cc example_opencl.c devmod_reader.c -lOpenCL -o example_opencl
  *     ./example_opencl kernels.devmod scale
+ *     ./example_opencl kernels.devmod scale '#devmod-head=2c26b4…'
  *
  * The file may be one of many functions: only the head, the pages of the name and one module are
- * read. The types and functions of OpenCL are declared here, as in its CL/cl.h, so the example
- * needs no headers of it. */
+ * read. With the digest of the head, which `devmod pin` prints, another file is refused. The types
+ * and functions of OpenCL are declared here, as in its CL/cl.h, so the example needs no headers of
+ * it. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,20 +76,24 @@ static devmod_function find(devmod_file *file, const char *name, devmod_slice *c
         *code = contents.codes[0];
         for (size_t place = 0; place < contents.function_count; place++)
             if (contents.functions[place].name.size == strlen(name) &&
-                !memcmp(contents.functions[place].name.data, name, strlen(name)))
+                !memcmp(contents.functions[place].name.data, name, strlen(name))) {
+                check(devmod_check_needs(file, contents.functions + place) == DEVMOD_OK,
+                      devmod_error(file));
                 return contents.functions[place];
+            }
     }
     check(0, "the file has no OpenCL C with this function");
     abort();
 }
 
 int main(int argc, char **argv) {
-    check(argc == 3, "usage: example_opencl FILE FUNCTION");
+    check(argc == 3 || argc == 4, "usage: example_opencl FILE FUNCTION [#devmod-head=DIGEST]");
     FILE *stream = fopen(argv[1], "rb");
     check(stream && !fseek(stream, 0, SEEK_END), "the file cannot be opened");
     devmod_file *file;
-    check(devmod_open(read_range, stream, (uint64_t)ftell(stream), &file) == DEVMOD_OK,
-          devmod_error(file));
+    uint64_t file_size = (uint64_t)ftell(stream);
+    int result = devmod_open_pinned(read_range, stream, file_size, argv[3], &file);
+    check(result == DEVMOD_OK, devmod_error(file)); /* argv[3] is NULL without a digest */
     devmod_slice code;
     devmod_function function = find(file, argv[2], &code);
     /* DLPack's codes: 3 is a handle, 2 is a float */

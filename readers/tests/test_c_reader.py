@@ -229,6 +229,29 @@ def test_a_buffer_of_another_size() -> None:
         assert file.copy_bytes(0, size + 1) == other
 
 
+def test_the_address_by_digest() -> None:
+    """It is compared before anything of the head is read."""
+    data = FILES[-1].read_bytes()
+    digest = data[16:48].hex()
+    other = hashlib.sha256(b"").hexdigest()
+    damaged = data[:48] + b"\xc1" + data[49:]
+    no_digest = "the address has no SHA-256 of 64 lower-case digits"
+    expected = [
+        (data, digest, ""),
+        (data, f"#devmod-head={digest}", ""),
+        (data, f"https://host/k.devmod#devmod-head={digest}", ""),
+        (damaged, digest, "the head is damaged: its SHA-256 is another one"),
+        (damaged, other, f"it is another file: its head has not the SHA-256 {other}"),
+        (data, digest[:-1], no_digest),
+        (data, digest + "0", no_digest),
+        (data, digest.upper(), no_digest),
+        (data, "https://host/k.devmod", no_digest),
+        (data, "", no_digest),
+    ]
+    for content, address, problem in expected:
+        assert c_reader.open_pinned(content, address) == problem, address
+
+
 def module_bytes(functions: dict[str, Any], fmt: str = "cl") -> bytes:
     return b"".join(map(msgpack.packb, (fmt, functions, b"x")))
 
@@ -378,15 +401,21 @@ def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     }  # without Intel's
     environment = os.environ | (intel if folders is INTEL else alone)
     environment.pop("DEVMOD_PLUGINS_ALLOW", None)
-    for name, result in [
-        ("scale", (0, ["0", "2.5", "5", "7.5", "10", "12.5", "15", "17.5"], "")),
-        ("absent", (1, [], "the file has no OpenCL C with this function\n")),
+    digest = (tmp_path / "kernels.devmod").read_bytes()[16:48].hex()
+    other = "0" * 64
+    values = ["0", "2.5", "5", "7.5", "10", "12.5", "15", "17.5"]
+    refusal = f"it is another file: its head has not the SHA-256 {other}\n"
+    for arguments, result in [
+        (["scale"], (0, values, "")),
+        (["scale", f"#devmod-head={digest}"], (0, values, "")),
+        (["scale", f"#devmod-head={other}"], (1, [], refusal)),
+        (["absent"], (1, [], "the file has no OpenCL C with this function\n")),
     ]:
         command = [
             *([sys.executable, "-c", RUN] if folders is POCL else []),
             str(program),
             str(tmp_path / "kernels.devmod"),
-            name,
+            *arguments,
         ]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.partition(":")[2].split(), done.stderr) == result

@@ -177,6 +177,17 @@ class Candidate(ctypes.Structure):
     )
 
 
+def open_pinned(data: bytes, address: str) -> str:
+    """Return the error of a file in memory with an address by digest; "" without one."""
+    handle = ctypes.c_void_p()
+    result = library().devmod_open_pinned(
+        None, data, ctypes.c_uint64(len(data)), address.encode(), ctypes.byref(handle)
+    )
+    error: str = library().devmod_error(handle).decode()
+    library().devmod_close(handle)
+    return error if result else ""
+
+
 class File:
     """A file in memory, and the functions of the reader in C for it."""
 
