@@ -237,6 +237,28 @@ def test_inspect_shows_a_newer_and_a_damaged_program(
             assert "any block" in printed_by(capsys, "inspect", path, "--verify").out
 
 
+@pytest.mark.row("R41", "R50")
+def test_a_program_is_checked_with_the_kernels_that_can_be_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    module = program(kernels("opencl", "first", "second"))
+    fields = {"params": [{"name": "y", "kind": "tensor"}], "needs": ["later"]}
+    newer = INFO.replace(interface=Interface.from_dict(fields))
+    other = devmod.create_with_fallback("rocm", b"k", "hip", {"first": newer, "second": INFO})
+    path = tmp_path / "p.devmod"
+    for candidates in ([module.imports[1], other], [other]):
+        made = devmod.create_with_fallback(
+            "program",
+            module.imports[0].code,
+            "steps1",
+            module.imports[0].functions,  # type: ignore[attr-defined]
+        )
+        made.import_module(devmod.bundle(*candidates, mixed=True))
+        devmod.save(made, path)
+        out = printed_by(capsys, "inspect", path, "--verify").out
+        assert "Programs checked with each candidate of their kernels: 1" in out
+
+
 @pytest.mark.row("R24")
 def test_explain_has_what_is_missing(runtimes: Any) -> None:
     runtimes(opencl=("",), cuda=())

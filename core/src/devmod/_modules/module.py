@@ -493,12 +493,20 @@ def usable_functions(functions: Functions) -> Iterator[tuple[str, FunctionInfo]]
     raises the error.
     """
     for name in functions:
-        try:
-            info = functions[name]
-        except FormatError:
-            continue
-        if info.interface is None or not info.interface.newer:
+        info = usable_function(functions, name)
+        if info is not None:
             yield name, info
+
+
+def usable_function(functions: Functions, name: str) -> FunctionInfo | None:
+    """Return a function of a module; None if it is damaged or a newer one."""
+    try:
+        info = functions[name]
+    except FormatError:
+        return None
+    if info.interface is not None and info.interface.newer:
+        return None
+    return info
 
 
 def owner_of(name: str, *modules: Module) -> Module | None:

@@ -16,7 +16,7 @@ from devmod._modules.choice import (
     program_kernels,
     unknown_needs,
 )
-from devmod._modules.module import Module
+from devmod._modules.module import Module, usable_function
 from devmod._plugins.specs import find_spec
 from devmod._values.features import newer_text
 from devmod.errors import FormatError, pip_install, quote_name
@@ -64,14 +64,17 @@ def read_program(name: str, module: Module) -> Any:
 
 
 def check_program(name: str, module: Module) -> None:
-    """Check a program of a module against each candidate of its kernels.
+    """Check a program of a module against each candidate of its kernels that can be read here.
 
     Raises as `read_program`.
     """
     program = read_program(name, module)
     candidates = {}
     for kernel, modules in program_kernels(name, module).items():
-        candidates[kernel] = [candidate_of(kernel, each) for each in modules]
+        usable = [each for each in modules if usable_function(each.functions, kernel)]
+        if not usable:
+            return  # the kernel's own errors are those of its candidates
+        candidates[kernel] = [candidate_of(kernel, each) for each in usable]
     _readers().check_kernels(program, candidates)
 
 
@@ -80,11 +83,8 @@ def candidate_of(kernel: str, module: Module) -> Any:
     `check_kernels`.
     """
     spec = find_spec(module.kind)
-    interface = interface_of(module, kernel)
-    if interface is not None and interface.newer:
-        interface = None  # its parameters are unknown
     return _readers().Candidate(
-        describe_candidate(module), spec is None or spec.has_grid, interface
+        describe_candidate(module), spec is None or spec.has_grid, interface_of(module, kernel)
     )
 
 
