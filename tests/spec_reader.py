@@ -858,7 +858,7 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     """Return a metadata file as {"functions", "shader"}."""
     require(len(data) <= 64 << 20, "64 MiB")
     try:
-        fields = json.loads(data)
+        fields = json.loads(data, object_pairs_hook=pairs_of)
     except (ValueError, RecursionError) as error:
         raise SpecError(f"JSON: {error}") from None
     functions = mapping(mapping(fields).get("func_info"))

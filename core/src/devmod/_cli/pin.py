@@ -27,7 +27,7 @@ def command(file: str) -> None:
     """Print what the URL of FILE may end with, so that no other file is taken from there: the
     SHA-256 of its head, which has the digests of all parts.
 
-    `devmod.load`, the package @devmod/webgpu and the reader in C compare it. FILE is a bundle, also
+    `devmod.load`, the package devmod-webgpu and the reader in C compare it. FILE is a bundle, also
     at a URL. It is not checked: `devmod inspect --verify` does that.
     """
     if "://" in file:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._formats.pages import Read
+    from devmod._formats.index import Read
     from devmod._values.code import Binary, Names
 
 

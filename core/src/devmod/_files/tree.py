@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod._formats.index import Entry
-    from devmod._formats.pages import Claim, Index, ReadParts
+    from devmod._formats.index import Entry, ReadParts
+    from devmod._formats.pages import Claim, Index
     from devmod._formats.trust import FileHead
     from devmod._modules.agreement import Agreement
 

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from devmod._formats.repeats import Repeats
     from devmod._values.origin import Origin
 
+    #: The size of each part, its SHA-256, by which a source may take it from a cache, and the
+    #: number of bytes between it and the next part.
+    Parts = Sequence[tuple[int, bytes | None, int]]
+    #: Return the parts from an offset of the file on. Each is followed by the bytes behind it,
+    #: unless it is from a cache.
+    Read = Callable[[int, Parts], Sequence[memoryview]]
+    #: The offset, the size and the SHA-256 of a part.
+    Place = tuple[int, int, bytes | None]
+    #: Return parts that follow each other, after a check of the bytes between them. From a server,
+    #: they are one request.
+    ReadParts = Callable[[Sequence[Place]], Sequence[memoryview]]
+
 MAGIC = b"\x89devmod\n"
 #: The number in the header of version 1 of the format, the newest. Lower numbers are of files that
 #: no release wrote.

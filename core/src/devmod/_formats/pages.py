@@ -35,22 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from devmod._formats.index import Parts, Place, Read, ReadParts
     from devmod._formats.parts import StoredAttachment
     from devmod._values.code import Fields, Names
     from devmod._values.origin import Origin
     from devmod._values.records import TuningRecord
 
-    #: The size of each part, its SHA-256, by which a source may take it from a cache, and the
-    #: number of bytes between it and the next part.
-    Parts = Sequence[tuple[int, bytes | None, int]]
-    #: Return the parts from an offset of the file on. Each is followed by the bytes behind it,
-    #: unless it is from a cache.
-    Read = Callable[[int, Parts], Sequence[memoryview]]
-    #: The offset, the size and the SHA-256 of a part.
-    Place = tuple[int, int, bytes | None]
-    #: Return parts that follow each other, after a check of the bytes between them. From a server,
-    #: they are one request.
-    ReadParts = Callable[[Sequence[Place]], Sequence[memoryview]]
     #: The rank, the kind, the format and the variant of a candidate.
     Claim = tuple[int | None, str, str, str]
 

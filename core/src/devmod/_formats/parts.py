@@ -21,8 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from devmod._formats.index import Entry
-    from devmod._formats.pages import ReadParts
+    from devmod._formats.index import Entry, ReadParts
     from devmod._values.code import Binary, Source
 
     #: The bytes of a part, and their SHA-256.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._formats.pages import Parts, Read
+    from devmod._formats.index import Parts, Read
 
 
 #: What precedes the SHA-256 of the head at the end of a URL.

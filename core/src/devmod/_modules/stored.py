@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
-    from devmod._formats.index import Entry
-    from devmod._formats.pages import ReadParts
+    from devmod._formats.index import Entry, ReadParts
     from devmod._formats.parts import StoredPart, StoredSources
     from devmod._formats.trust import FileHead
     from devmod._modules.const_loader import ConstLoaderModule

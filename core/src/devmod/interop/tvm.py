@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._formats.index import Entry
-    from devmod._formats.pages import ReadParts
+    from devmod._formats.index import Entry, ReadParts
     from devmod._values.code import AnyPath, Binary, Fields
     from devmod._values.spec import TargetSpec
     from devmod_readers.tvm import TvmReader
