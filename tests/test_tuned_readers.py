@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from alone import core_alone as core_alone
 from tuned_maps import (
+    ALSO_INVALID,
     INVALID,
-    INVALID_FOR_DEVMOD,
     INVALID_INTERFACES,
     VALID,
     VALID_INTERFACE,
@@ -71,11 +71,7 @@ def first_in_javascript(maps: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.row("R21")
 def test_the_reader_in_javascript_takes_the_first_variant_and_refuses_what_devmod_refuses() -> None:
     valid = [*VALID, VALID_INTERFACE]
-    invalid = [
-        *INVALID.values(),
-        *INVALID_INTERFACES.values(),
-        *INVALID_FOR_DEVMOD.values(),
-    ]
+    invalid = [*INVALID.values(), *ALSO_INVALID.values(), *INVALID_INTERFACES.values()]
     found = first_in_javascript([*valid, *invalid])
     for changes, result in zip(valid, found, strict=False):
         assert result == first_variant(**changes)
@@ -199,10 +195,7 @@ def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses
 ) -> None:
     # A negative number is no grid.
     valid = [*VALID, *SIMILAR, *[{"grid": [["max", edge, 0]]} for edge in EDGES]]
-    invalid = [*INVALID.values(), *EQUAL]
-    for text, changes in INVALID_FOR_DEVMOD.items():
-        if not text.startswith("an interface"):  # that of a variant is the caller's to check
-            invalid.append(changes)
+    invalid = [*INVALID.values(), *ALSO_INVALID.values(), *EQUAL]
     found = first_in_c([*valid, *invalid], tmp_path)
     expected = [in_python(changes) for changes in valid] + [1] * len(invalid)
     assert found == [*expected, 5]  # the last function is not tuned

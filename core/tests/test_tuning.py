@@ -57,7 +57,7 @@ def test_a_device_has_not_to_be_tuned() -> None:
     assert fits(requirements(interface()), Capabilities(Device())) == ""
 
 
-@pytest.mark.parametrize("group", ["INVALID", "INVALID_INTERFACES", "INVALID_FOR_DEVMOD"])
+@pytest.mark.parametrize("group", ["INVALID", "ALSO_INVALID", "INVALID_INTERFACES"])
 def test_an_invalid_map_is_an_error(group: str) -> None:
     check_errors(getattr(tuned_maps, group), lambda changes: tuned_maps.first_variant(**changes))
 

@@ -124,14 +124,16 @@ INVALID = {
     },
     "the block is 0; expected at least 1": {"block": [["-", "BLOCK", 64]]},
 }
+#: The reader in C leaves an interface of a variant to its caller.
 INVALID_INTERFACES = {
+    "an interface is a map with string keys, not int": one(64, 2, interface=7),
     "the interface of a variant has other parameters than the function": one(
         64, 2, interface=Interface(PARAMS[:2]).to_dict()
     ),
     "the params of an interface are a list, not int": one(64, 2, interface={"params": 3}),
 }
-#: Readers that take the first variant do not look at these.
-INVALID_FOR_DEVMOD = {
+#: Further ones, of which one has the text of another above.
+ALSO_INVALID = {
     f"the constants of a tuned function are ['B', 'a b']; {_NAMES}": {"constants": ["B", "a b"]},
     f"the sizes of a tuned function are {NAMES!s:.200}; {_NAMES}": {"sizes": NAMES},
     f"a constant has the value {2**63}; {_VALUES}": one(64, 2**63),
@@ -140,7 +142,6 @@ INVALID_FOR_DEVMOD = {
     },
     "the sizes of a tuned function: unknown name 'a'; expected one of 'n', 'm'": {"sizes": ["a"]},
     f"the grid of a tuned function {_DIMS}": {"grid": ["n"] * 4},
-    "an interface is a map with string keys, not int": one(64, 2, interface=7),
     "some variants have a grid, and others have none": {"grid": None},
 }
 
