@@ -346,19 +346,15 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
             count = reader.read_array()
         except FormatError:
             count = 0
-        if not _skip_items(reader, count):
+        is_valid = count in _ITEMS and reader.skip(4)
+        if is_valid and count > 4:
+            is_valid = reader.skip(free=True)
+        if is_valid and count > 5:
+            is_valid = reader.skip_apart()
+        if not is_valid:
             reader.at = at  # the strict reader raises the error that names the field
             _read_info(reader, f"fmap of {quote_name(name)}")
     return StoredFunctions(reader, first, places)
-
-
-def _skip_items(reader: Reader, count: int) -> bool:
-    """Skip the items of a function. Return whether their number and their framing are valid."""
-    if count not in _ITEMS or not reader.skip(4):
-        return False
-    if count > 4 and not reader.skip(free=True):
-        return False
-    return count < 6 or reader.skip_apart()
 
 
 def _read_info(reader: Reader, subject: str) -> FunctionInfo:
