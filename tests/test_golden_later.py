@@ -38,6 +38,11 @@ def test_the_committed_files_are_those_of_the_tool() -> None:
 def test_a_file_is_read_as_before(name: str) -> None:
     data = (LATER / name).read_bytes()
     assert golden_later.describe(data) == EXPECTED[name]
+    if any("damaged" in each for each in EXPECTED[name]):
+        # It is one verdict of a whole file, and has no functions beside a damaged one.
+        with pytest.raises(spec_reader.SpecError, match="a parameter's kind"):
+            spec_reader.read_bundle(data)
+        return
     found = spec_reader.read_bundle(data)
     assert [
         (found["records"][number]["kind"], found["records"][number]["functions"])
