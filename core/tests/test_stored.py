@@ -340,6 +340,18 @@ def test_a_kind_without_a_spec_has_no_raw_payload_that_we_know(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_index_with_another_format_than_the_bytes_is_refused(register: Register) -> None:
+    """Also by a runtime, which decodes the bytes itself."""
+    loaded: list[bytes] = []
+    register("devmod.load_from_bytes", "opencl", loaded.append)
+    code = devmod.create_with_fallback("opencl", b"", "cl", {"f": devmod.FunctionInfo("k", [])})
+    found = devmod.loads(devmod.dumps(Raw("opencl", code.save_to_bytes(), "il", ("f",))))
+    text = "the bundle in memory: the index gives the opencl module the format 'il', and its bytes have 'cl'"
+    for use in (lambda: found["f"], lambda: found.functions, lambda: found.code):
+        assert refusal(devmod.FormatError, use) == text
+    assert not loaded
+
+
 def test_an_index_that_names_other_functions_than_the_bytes_is_refused() -> None:
     data = devmod.create_with_fallback(
         "opencl", b"", "cl", {"real": devmod.FunctionInfo("r", [])}
