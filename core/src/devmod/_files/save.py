@@ -152,7 +152,12 @@ class Plan:
         if holds_candidates(module):
             roots = module.imports
         found = ordered(roots)
-        loaders = [each for each, _ in found if _has_parts(each)]
+        loaders = []
+        for each, _ in found:
+            if each.kind == _index.CONSTANTS or (
+                isinstance(each, StoredModule) and each.entry.parts
+            ):
+                loaders.append(each)
         forms: dict[int, ConstantForm] = {}
         same: dict[int, Module] = {}
         if loaders:
@@ -411,8 +416,10 @@ class Plan:
         are_compressed = False
         if self._with_sources or form is not PayloadModule:
             sources, are_compressed = self._sources_of(module)
-        if isinstance(module, StoredModule) and module.entry.features:
-            fields["features"] = module.entry.features
+        if form is StoredModule:
+            features = module.entry.features  # type: ignore[attr-defined]
+            if features:
+                fields["features"] = features
         origin = self._origin_of(module, are_compressed or location[2] is not None)
         if origin:
             fields["origin"] = origin
@@ -421,8 +428,8 @@ class Plan:
             fields["sources"] = sources
         if constants is not None and constants.parts:
             fields["parts"] = [self._part_of(*each) for each in constants.parts]
-        if isinstance(module, StoredModule):
-            self._keep_keys(fields, module)
+        if form is StoredModule:
+            self._keep_keys(fields, module)  # type: ignore[arg-type]
         self._records[number] = self._record(number, fields, location[3], module)
 
     def _keep_keys(self, fields: Fields, owner: StoredModule | StoredPart) -> None:
@@ -500,8 +507,8 @@ class Plan:
             fields = origin.to_dict()
             if origin.extra:
                 self._is_plain = False
-        if isinstance(module, StoredModule) and module.entry.features:
-            return fields  # its bytes stay as they are
+            if isinstance(module, StoredModule) and module.entry.features:
+                return fields  # its bytes stay as they are
         if not is_compressed:
             if fields.pop(_index.COMPRESSION, "") and fields == {"target": ""}:
                 return {}
@@ -688,13 +695,6 @@ class Plan:
             self._keep_keys(fields, stored)
         self._records.append(self._record(number, fields, location[3], owner))
         return number
-
-
-def _has_parts(module: Module) -> bool:
-    """Return whether the file may have parts of a module: constants, or what a newer devmod has."""
-    if module.kind == _index.CONSTANTS:
-        return True
-    return isinstance(module, StoredModule) and bool(module.entry.parts)
 
 
 def _check(owner: Owner, digest: bytes) -> None:

@@ -151,7 +151,9 @@ class Index:
                 total = aligned(total) + length
             self.sections[name] = (total - length, length, digest)
         #: The unknown keys of the head.
-        self.extra = _index.unknown(fields, _HEAD_KEYS)
+        self.extra: Fields = {}
+        if not fields.keys() <= _HEAD_KEYS.keys():
+            self.extra = _index.unknown(fields, _HEAD_KEYS)
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
@@ -381,7 +383,7 @@ class Index:
 
     def _read_head(self, head: memoryview) -> Fields:
         reader = Reader(bytes(head), self._subject)
-        fields = reader.read_fields(fields_of(_HEAD_KEYS))
+        fields = reader.read_fields(_HEAD_FIELDS)
         reader.finish()
         for key in ("candidates", "pages"):
             if key not in fields:
@@ -473,14 +475,7 @@ class Index:
         self._read_pages([page])
         reader = Reader(page.data, self._subject)
 
-        keys: dict[str, Callable[[Reader], Any]] = {
-            **dict.fromkeys(_index.ROLES, lambda reader: _index.read_records(reader, page.first)),
-            "attached": _index.read_attached,
-            "names": _read_names,
-            "variants": _read_variants,
-            "calls": Reader.read_value,
-        }
-        fields = reader.read_fields(fields_of(keys))
+        fields = reader.read_fields(_PAGE_FIELDS | _fields_of_records(page.first))
         reader.finish()
         entries = []
         for key in _index.ROLES:
@@ -802,3 +797,23 @@ _HEAD_KEYS: dict[str, Callable[[Reader], Any]] = {
     "pages": _read_pages,
     "sections": _read_sections,
 }
+_HEAD_FIELDS = fields_of(_HEAD_KEYS)
+#: The keys of a page, without those of `_index.ROLES`.
+_PAGE_FIELDS = fields_of(
+    {
+        "attached": _index.read_attached,
+        "names": _read_names,
+        "variants": _read_variants,
+        "calls": Reader.read_value,
+    }
+)
+_PACKED_ROLES = [*fields_of(dict.fromkeys(_index.ROLES, Reader.read_value)).items()]
+
+
+def _fields_of_records(first: int) -> dict[bytes, tuple[str, Callable[[Reader], Any]]]:
+    """Return the fields of a page whose first record has a number."""
+
+    def read(reader: Reader) -> list[Entry]:
+        return _index.read_records(reader, first)
+
+    return {packed: (key, read) for packed, (key, _) in _PACKED_ROLES}
