@@ -27,9 +27,7 @@ FOLDER = Path(__file__).parents[2] / "plugins" / "devmod-vulkan" / "tests" / "cl
 KERNELS = FOLDER / "kernels.cl"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "opencl"
 GET_PROGRAM = "get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by DEVMOD_CLSPV"
-ADVICE = (
-    "Leave out kernels or statements until it compiles, to find the one that clspv does not support"
-)
+ADVICE = "Leave out statements until it compiles, to find the one that clspv does not support"
 #: A program that does what clspv does for kernels.cl.
 PROGRAM = f"""#!{sys.executable}
 import os, shutil, sys, time
@@ -194,7 +192,9 @@ def test_each_end_of_the_program_is_an_error_with_the_name(
         file.write_text(f"// {word}\nkernel void k(global int *x) {{ x[0] = 1; }}\n")
         return refused(file)
 
-    assert of("CRASH") == f"{program} cannot compile k.cl: it was ended by the signal 11. {ADVICE}"
+    assert of("CRASH") == (
+        f"k.cl:2: error: the kernel 'k': {program} cannot compile k.cl: it was ended by the signal 11. {ADVICE}"
+    )
     assert of("REFUSE") == (
         "the OpenCL C source does not compile: k.cl:2:5: error: pointers to pointers are not supported"
     )
@@ -224,7 +224,7 @@ WRONG = {
     ),
     "it writes a text": (
         "open('compiled.spv', 'w').write('hello world!')",
-        "the SPIR-V of <text> begins with 0x6c6c6568; expected SPIR-V's magic number 0x07230203",
+        "<text>:1: error: the kernel 'k': the SPIR-V of <text> begins with 0x6c6c6568; expected SPIR-V's magic number 0x07230203",
     ),
 }
 
@@ -236,7 +236,7 @@ def test_a_program_that_is_not_clspv_is_an_error(case: str, program: Path) -> No
     program.write_text(
         f"#!{sys.executable}\nimport sys\nspirv = {spirv!r}\nif len(sys.argv) > 2: {end}\n"
     )
-    not_compiled = "the OpenCL C source does not compile: clspv cannot compile <text>: "
+    not_compiled = "<text>:1: error: the kernel 'k': clspv cannot compile <text>: "
     assert refused("kernel void k() {}") == expected.format(not_compiled=not_compiled)
 
 
@@ -286,7 +286,8 @@ def test_a_program_that_is_clspv_compiles_the_same(program: Path) -> None:
 @needs_wheel
 def test_a_crash_of_pyclspv_is_an_error_with_the_name() -> None:
     assert refused("kernel void k(global int *x) { for (;;); }") == (
-        f"pyclspv {version('pyclspv')} cannot compile <text>: its process ends with signal 11. {ADVICE}. Or {GET_PROGRAM}"
+        f"<text>:1: error: the kernel 'k': pyclspv {version('pyclspv')} cannot compile <text>: its process ends with signal 11. {ADVICE}. "
+        f"Or {GET_PROGRAM}"
     )
     assert devmod.compile(EXAMPLES / "softmax.cl", "vulkan")  # the next one works
 
@@ -459,7 +460,7 @@ def test_what_clspv_may_fail_on_without_a_reason_is_named() -> None:
     pointers = "kernel void k(global int *x, global int *y) {\n global int *p[2] = {x, y};\n p[x[0]][1] = 2;\n}"
     text = refused(pointers)
     assert text.startswith(
-        f"pyclspv {version('pyclspv')} cannot compile <text>: its process ends with "
+        f"<text>:1: error: the kernel 'k': pyclspv {version('pyclspv')} cannot compile <text>: its process ends with "
     )
     assert text.endswith(". Possible causes: <text>:2:14: p, an array of pointers; use branches")
     cast = """kernel void k(global float *x) {
@@ -468,7 +469,9 @@ def test_what_clspv_may_fail_on_without_a_reason_is_named() -> None:
   old = x[0];
  while (atomic_cmpxchg((volatile global uint *)x, as_uint(old), as_uint(old + 1.0f)) != as_uint(old));
 }"""
-    assert refused(cast).endswith(
+    text = refused(cast)
+    assert text.startswith("<text>:5: error: clspv compiles this to invalid SPIR-V (Atomic")
+    assert text.endswith(
         ". Possible causes: <text>:5:9: atomic_cmpxchg() with a pointer that is cast; declare the array as integers, and use as_float()"
     )
 
@@ -515,7 +518,7 @@ def test_errors_of_clspv_itself() -> None:
         "kernel void k(read_only image2d_t i, global int *x) { x[0] = get_image_channel_order(i); }"
     )
     assert refused(channels) == (
-        "the SPIR-V of <text> has the kernel 'k', which asks for the channels of an image (get_image_channel_order, "
+        "<text>:1: error: the kernel 'k': the SPIR-V of <text> has the kernel 'k', which asks for the channels of an image (get_image_channel_order, "
         "get_image_channel_data_type), which devmod does not pass"
     )
     pointer = "float g(float *p) { return *p; }\nkernel void k(global float *x, local float *l) { x[1] = g(l); }"

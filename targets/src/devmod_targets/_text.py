@@ -80,6 +80,25 @@ def is_utf8(path: str) -> bool:
     return True
 
 
+#: A directive of the preprocessor with the lines that continue it.
+_DIRECTIVE = re.compile(r"(?P<directive>^[ \t]*#(?:\\\r?\n|[^\n])*)|[^\n]", re.MULTILINE)
+
+
+def blank_code(text: str) -> str:
+    """Return a part of a C-like source as blanks. Its directives and its line ends stay: the rest
+    of the source may need them.
+    """
+    text = _COMMENTS.sub(_without_comment, text)
+    return _DIRECTIVE.sub(lambda match: match["directive"] or " ", text)
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    """Return a comment as blanks and line ends; another match as it is."""
+    if not match["comment"]:
+        return match[0]
+    return re.sub(r"[^\n]", " ", match[0])
+
+
 _BRACKET = re.compile(r"[()\[\]{}<>,;]")
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 

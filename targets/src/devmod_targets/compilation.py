@@ -69,11 +69,14 @@ if TYPE_CHECKING:
 #: The options of devmod itself, for every target.
 _WERROR = "--werror"
 _STRICT = "--strict"
+_PARTIAL = "--partial"
 #: The languages with a compiler or a translator of their own, and its module. Core's kinds use it,
 #: unless the language is their default.
 _FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
+#: The key of an origin with the functions that `--partial` has left out.
+_LEFT_OUT = "left_out"
 
 
 def compile_source(
@@ -129,9 +132,10 @@ def compile_source(
             stem=name or os.path.splitext(text.name)[0] or "main",
             language=own_language,
             fmap=fmap,
-            options=tuple(each for each in all_options if each not in (_WERROR, _STRICT)),
+            options=tuple(each for each in all_options if each not in (_WERROR, _STRICT, _PARTIAL)),
             warnings_as_errors=_WERROR in all_options,
             strict=_STRICT in all_options,
+            partial=_PARTIAL in all_options,
             defines=_macros(defines),
             include=_folders(include),
             name_expressions=_strings("name_expressions", name_expressions),
@@ -223,7 +227,7 @@ def _is_tuned(language: str, others: Mapping[str, Any]) -> bool:
 def _compile(
     spec: TargetSpec,
     compiler: Compiler,
-    change: Callable[[Functions], Functions],
+    change: Callable[..., Functions],
     request: CompileRequest,
 ) -> Payload:
     """Return the payload of a request, with the arguments of `devmod.compile` in its functions."""
@@ -241,7 +245,10 @@ def _compile(
     # A text of WGSL has no directives any more.
     if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":
         _check_closed(payload)
-    return payload.replace(fmap=change(payload.fmap))
+    left_out = ()
+    if payload.origin is not None:
+        left_out = tuple(payload.origin.extra.get(_LEFT_OUT, ()))
+    return payload.replace(fmap=change(payload.fmap, left_out=left_out))
 
 
 def _module(
@@ -291,6 +298,16 @@ def validation_of(module: Module) -> tuple[str, str]:
     process.
     """
     result: tuple[str, str] = vars(module).get(_VALIDATION, ("", ""))
+    return result
+
+
+def left_out_of(module: Module) -> dict[str, str]:
+    """Return the functions that a compile with ``--partial`` has left out, with their places."""
+    modules = module.imports if module.kind == "bundle" else (module,)
+    result: dict[str, str] = {}
+    for each in modules:
+        if each.origin is not None:
+            result |= each.origin.extra.get(_LEFT_OUT, {})
     return result
 
 
@@ -638,6 +655,7 @@ def _with_arguments(
     tuned: bool,
     local: Locals | None,
     shared_memory: SharedMemory | None,
+    left_out: Sequence[str] = (),
 ) -> Functions:
     """Return the functions with the arguments of `devmod.compile` in their interfaces.
 
@@ -651,6 +669,8 @@ def _with_arguments(
         The arguments of `devmod.compile`.
     tuned
         Whether the functions have variants.
+    left_out
+        The functions that do not compile, which the arguments may name.
 
     Raises
     ------
@@ -666,6 +686,11 @@ def _with_arguments(
             info = _with_subgroup(kind, name, info, subgroup)
         result[name] = info
     fmap = dict(result)
+    if left_out:
+        block = _without(block, left_out)
+        grid = _without(grid, left_out)
+        local = _without(local, left_out)
+        shared_memory = _without(shared_memory, left_out)
 
     if isinstance(local, SharedDefaults):
         local = local.locals_of(fmap)
@@ -688,6 +713,13 @@ def _with_arguments(
     for name, size in _shared_memory(kind, fmap, shared_memory).items():
         result[name] = _with_shared_memory(name, result[name], size)
     return result
+
+
+def _without(value: Any, functions: Sequence[str]) -> Any:
+    """Return an argument of `devmod.compile` without the values of some functions."""
+    if not hasattr(value, "items") or isinstance(value, SharedDefaults):
+        return value
+    return {name: each for name, each in value.items() if name not in functions}
 
 
 def _names(aliases: Mapping[str, Iterable[str]] | None) -> OwnNames:

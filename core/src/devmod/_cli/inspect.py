@@ -381,6 +381,9 @@ def _lines_of_origin(origin: Description, indent: str) -> Iterator[str]:
 
     if parts:
         yield f"{indent}from {', '.join(parts)}"
+    left_out = origin.get("left_out")
+    if isinstance(left_out, dict):
+        yield f"{indent}left out, for they did not compile: {', '.join(map(str, left_out))}"
     if origin.get(COMPRESSION):
         yield f"{indent}compressed by {origin[COMPRESSION]}"
 

@@ -82,9 +82,11 @@ def compile(  # noqa: A001 - the public name
         cooperative and programmatic launch tags must be declared here.
     options
         Options for the compiler: a sequence, or one string that is split at spaces. An option with
-        a path is an error. ``-DNAME=VALUE`` is a define. Two options are for any target and are not
-        stored: ``--werror`` turns the warnings of the compiler into errors; ``--strict`` those
-        about what a device's compiler may refuse, and a source that no validator checked.
+        a path is an error. ``-DNAME=VALUE`` is a define. Three options are for any target and are
+        not stored: ``--werror`` turns the warnings of the compiler into errors; ``--strict`` those
+        about what a device's compiler may refuse, and a source that no validator checked;
+        ``--partial`` leaves out the kernels of OpenCL C that do not compile for Vulkan, with a
+        warning.
     defines
         Macro to value: a str unchanged, a number, True as 1 and False as 0, None as 1 (like
         ``-DNAME``).

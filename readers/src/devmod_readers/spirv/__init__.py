@@ -17,6 +17,7 @@ from devmod_readers.spirv._kernels import (
     read_imports,
     read_kernels,
 )
+from devmod_readers.spirv._lines import line_of
 from devmod_readers.spirv._loops import with_exits_first
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
@@ -32,6 +33,7 @@ __all__ = [
     "SpirvConstants",
     "SpirvKernel",
     "SpirvModule",
+    "line_of",
     "read_axes",
     "read_imports",
     "read_kernels",

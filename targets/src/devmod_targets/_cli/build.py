@@ -86,7 +86,7 @@ Examples:
 @click.option(
     "--partial",
     is_flag=True,
-    help="Write the file also if some compiles fail. The exit status is 1 all the same.",
+    help="Write the file also if some compiles, or some kernels of OpenCL C for Vulkan, fail. The exit status is 1 all the same.",
 )
 @click.option(
     "--strict",
@@ -120,6 +120,7 @@ def command(
     compress: str | None,
     with_sources: bool,
     strict: bool,
+    partial: bool,
     plan_only: bool,
     dry_run: bool,
     as_json: bool,
@@ -149,7 +150,7 @@ def command(
         own = own._replace(with_sources=own.with_sources or with_sources)
         if compress is not None:
             own = own._replace(compress=compress)
-        plan = plan_of(own, targets, strict=strict)
+        plan = plan_of(own, targets, strict=strict, partial=partial)
         if plan_only:
             _print_rows(rows_of(plan, cache=place), as_json=as_json)
             return 0
@@ -158,7 +159,9 @@ def command(
             path = output
             if dry_run:
                 path = os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod")
-            result = build_plan(plan, path, workers, cache=place, progress=progress, **options)
+            result = build_plan(
+                plan, path, workers, cache=place, partial=partial, progress=progress, **options
+            )
             if dry_run:
                 result.output = os.path.abspath(output or plan.output)
                 result.written = False

@@ -36,7 +36,7 @@ from devmod_targets._spelling import in_shell
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of, variants
 from devmod_targets.build.options import OPTIONS
-from devmod_targets.compilation import SharedDefaults, validation_of
+from devmod_targets.compilation import SharedDefaults, left_out_of, validation_of
 from devmod_targets.writable import check_writable, noting_interrupts
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ Examples:
 @click.option(
     "--partial",
     is_flag=True,
-    help="Write the file also if some compiles fail. The exit status is 1 all the same.",
+    help="Write the file also if some compiles, or some kernels of OpenCL C for Vulkan, fail. The exit status is 1 all the same.",
 )
 @click.option(
     "-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning."
@@ -160,7 +160,8 @@ def command(
     _check_overwrites(sources, output)
     if compress or with_sources:
         _check_bundle(output)
-    arguments = _arguments(given, werror=werror, strict=strict, shared=len(sources) > 1)
+    flags = {"--werror": werror, "--strict": strict, "--partial": partial}
+    arguments = _arguments(given, flags, shared=len(sources) > 1)
     assignments = assign(sources, targets, arguments["language"])
     compiles = []
     for each in assignments:
@@ -174,8 +175,9 @@ def command(
         modules = [module for _, module in built]
         _check_names(sources, built)
         failure = None
-        if failures:
-            failure = _failure(failures, len(modules), output if partial else None)
+        incomplete = _incomplete(sources, built)
+        if failures or incomplete:
+            failure = _failure(failures, incomplete, len(modules), output if partial else None)
             if not (partial and modules):
                 raise failure
         else:
@@ -239,15 +241,15 @@ def _check_overwrites(sources: _Sources, output: Path) -> None:
             raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
 
 
-def _arguments(given: _Arguments, *, werror: bool, strict: bool, shared: bool) -> _Arguments:
+def _arguments(given: _Arguments, flags: dict[str, bool], *, shared: bool) -> _Arguments:
     """Return the arguments of `devmod.compile`.
 
     Parameters
     ----------
     given
         The values of the command line, by the name of the option.
-    werror, strict
-        Whether these flags are given.
+    flags
+        Whether each option of devmod itself is given.
     shared
         Whether there are several sources. Each then takes the defaults that are for its functions.
 
@@ -260,10 +262,7 @@ def _arguments(given: _Arguments, *, werror: bool, strict: bool, shared: bool) -
         arguments = {name: option.parse(given[name]) for name, option in OPTIONS.items()}
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if werror:
-        arguments["options"] += ("--werror",)
-    if strict:
-        arguments["options"] += ("--strict",)
+    arguments["options"] += tuple(name for name, is_given in flags.items() if is_given)
     if not shared:
         return arguments
 
@@ -317,8 +316,24 @@ def _print_built(built: _Built) -> None:
         echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0], shown)}")
 
 
+def _incomplete(sources: _Sources, built: _Built) -> list[str]:
+    """Return a line for each compile that left out kernels: its source and target, and the kernels
+    with their places.
+    """
+    lines = []
+    for each, module in built:
+        left_out = left_out_of(module)
+        if left_out:
+            names = [f"{name!r} ({place})" for name, place in left_out.items()]
+            lines.append(f"{sources[each.source]} for {each.target}: without {', '.join(names)}")
+    return lines
+
+
 def _failure(
-    failures: Sequence[tuple[str, CompileError]], compiled: int, output: Path | None
+    failures: Sequence[tuple[str, CompileError]],
+    incomplete: Sequence[str],
+    compiled: int,
+    output: Path | None,
 ) -> CompileError:
     """Return the error of the compiles that failed, with a line for each; the compile's own if all
     have the same.
@@ -327,23 +342,32 @@ def _failure(
     ----------
     failures
         The source and the target of each, and the error.
+    incomplete
+        The same of the compiles that left out kernels, as lines.
     compiled
         The number of the others.
     output
         The file that contains the others; None if it is not written.
     """
+    total = len(failures) + compiled
+    if not failures:
+        text = (
+            f"{len(incomplete)} of {total} compiles left out kernels, and {output} has the others:"
+        )
+        return CompileError("\n  ".join([text, *incomplete]))
     first = failures[0][1]
     if not compiled and len({(str(error), error.log) for _, error in failures}) == 1:
         return first
-    count = f"{len(failures)} of {len(failures) + compiled} compiles failed"
+    count = f"{len(failures)} of {total} compiles failed"
     if not compiled:
         state = "nothing was written"
     elif output:
         state = f"{output} has the others"
     else:
         state = "nothing was written; --partial keeps the others"
-    lines = [f"  {subject}: {' '.join(str(error).splitlines())}" for subject, error in failures]
-    return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
+    lines = [f"{subject}: {' '.join(str(error).splitlines())}" for subject, error in failures]
+    lines += incomplete
+    return CompileError("\n  ".join([f"{count}, and {state}:", *lines]), kind=first.kind)
 
 
 def _check_used(arguments: _Arguments) -> None:

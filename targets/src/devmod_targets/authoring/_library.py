@@ -93,7 +93,10 @@ def ask_library(
             {**request, "data": b64encode(data).decode()}, _process.TIMEOUT, meanwhile
         )
         if answer is None:
-            raise CompileError(f"{subject}: its process {_end_of(worker)}. {advice}", kind=kind)
+            text = f"{subject}: its process {_end_of(worker)}. {advice}"
+            if worker.is_late:
+                raise _process.TimeLimitError(text, kind=kind)
+            raise CompileError(text, kind=kind)
         printed = worker.take_printed()
     except BaseException:
         worker.__exit__()

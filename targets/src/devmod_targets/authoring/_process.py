@@ -12,6 +12,12 @@ from devmod.errors import CompileError, DevmodError
 
 #: The time limit of one program in seconds.
 TIMEOUT = 600
+
+
+class TimeLimitError(CompileError):
+    """A compiler was stopped at the time limit."""
+
+
 #: The limit on the bytes of a program's messages.
 _MAX_LOG = 64 << 20
 #: The variables of the parent that a program receives: Windows needs them to start any program.
@@ -164,7 +170,7 @@ def run_program(
             except BaseException as error:
                 process.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise CompileError(
+                    raise TimeLimitError(
                         f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds",
                         kind=kind,
                     ) from None

@@ -109,6 +109,9 @@ class CompileRequest(NamedTuple):
     strict
         Whether a warning about what the receiver's compiler may refuse is an error, and a source
         that no validator checked.
+    partial
+        Whether a compiler may leave out the functions that do not compile. The key ``left_out`` of
+        `Payload.origin` then has their names.
     listings
         Whether `Payload.source` may be used. A compiler need not run a program for it alone, such
         as a disassembler, otherwise.
@@ -134,6 +137,7 @@ class CompileRequest(NamedTuple):
     data: bytes = b""
     warnings_as_errors: bool = False
     strict: bool = False
+    partial: bool = False
     listings: bool = True
     root: str = ""
     others: Mapping[str, Any] = MappingProxyType({})

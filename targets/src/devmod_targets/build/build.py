@@ -53,6 +53,7 @@ def build_manifest(
     *,
     targets: str | Iterable[str] = (),
     strict: bool = False,
+    partial: bool = False,
     **options: Any,
 ) -> BuildResult:
     """Build the kernels of a manifest into one file. The compiles run in worker processes; their
@@ -81,7 +82,8 @@ def build_manifest(
     or_local
         Whether to use this machine, with a warning, if the cache or the cluster cannot be reached.
     partial
-        Whether to write the file also if some compiles fail.
+        Whether to write the file also if some compiles, or some kernels of OpenCL C for Vulkan,
+        fail.
     strict
         Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in
         the manifest.
@@ -110,7 +112,8 @@ def build_manifest(
         The file cannot be written. A missing folder and a missing permission are found before the
         first compile.
     """
-    return build_plan(plan_of(read_manifest(manifest), targets, strict=strict), **options)
+    plan = plan_of(read_manifest(manifest), targets, strict=strict, partial=partial)
+    return build_plan(plan, partial=partial, **options)
 
 
 def build_plan(
@@ -341,17 +344,18 @@ class _Build:
             if note:
                 outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
-                if outcome.error:
-                    self._end(task, "failed", outcome)
-                else:
+                if outcome.data:
                     task.module = loads_own(outcome.data)
-                    self._end(task, "compiled", outcome)
+                status = "compiled"
+                if outcome.error:
+                    status = "failed"
+                self._end(task, status, outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
         """Write a result to the cache. Return why it is not written, or "" if the user need not
         know.
         """
-        if self._entries is None or not outcome.data:
+        if self._entries is None or outcome.error:
             return ""
         assert task.closure is not None
         problem = task.storing_problem(outcome)

@@ -71,6 +71,8 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     if not closure.digest or not toolchain:
         return ""
     fields = {name: value for name, value in vars(job).items() if name not in _IGNORED}
+    # A result with all functions is the same without it, and no other is stored.
+    fields["options"] = [each for each in job.options if each != "--partial"]
     inputs = [_FORMAT, toolchain, closure.digest, with_sources, fields]
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 

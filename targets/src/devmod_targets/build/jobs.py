@@ -24,7 +24,7 @@ from devmod_targets.build.closure import Closure
 from devmod_targets.build.plan import Job
 from devmod_targets.build.result import UNVALIDATED, Outcome
 from devmod_targets.build.toolchains import toolchain_of
-from devmod_targets.compilation import compile_source, files_read, validation_of
+from devmod_targets.compilation import compile_source, files_read, left_out_of, validation_of
 
 #: Recording warnings changes a table of the whole process.
 _lock = Lock()
@@ -166,6 +166,11 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
                 notes = (f"{UNVALIDATED}{unvalidated}",)
             data = devmod.dumps(module, with_sources=with_sources)
             outcome = Outcome(data, files=files_read(module), reports=notes)
+            left_out = left_out_of(module)
+            if left_out:
+                names = [f"{name!r} ({place})" for name, place in left_out.items()]
+                message = f"left out {', '.join(names)}, for --partial"
+                outcome = outcome._replace(error=CompileError.__name__, message=message)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             outcome = _failed(error, job.kernel)
     texts: dict[bool, dict[str, None]] = {False: {}, True: {}}

@@ -4,7 +4,7 @@ of a target that takes it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
@@ -106,7 +106,13 @@ class Plan(NamedTuple):
         return below(self.manifest.folder, self.manifest.output)
 
 
-def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bool = False) -> Plan:
+def plan_of(
+    manifest: Manifest,
+    targets: str | Iterable[str] = (),
+    *,
+    strict: bool = False,
+    partial: bool = False,
+) -> Plan:
     """Return the plan of a manifest.
 
     Parameters
@@ -119,6 +125,8 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     strict
         Whether all kernels are compiled with the option ``--strict``, also if the manifest does not
         say so.
+    partial
+        Whether all kernels are compiled with the option ``--partial``.
 
     Raises
     ------
@@ -137,6 +145,8 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
                 continue
             uses.append(use)
             jobs += [_job(manifest, use, *source) for source in use.sources]
+    if partial:
+        jobs = [replace(job, options=(*job.options, "--partial")) for job in jobs]
     notes = tuple(dict.fromkeys(macro_notes(uses)))
     return Plan(manifest, tuple(jobs), not chosen, notes, tuple(stale_skips(manifest)))
 

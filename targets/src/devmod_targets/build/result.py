@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     data
-        The ``.devmod`` file; b"" for a failure.
+        The ``.devmod`` file; b"" for a failure, unless some functions are left out.
     error, message, log
         The name of the exception's class, its text, and the compiler's output; "" for a success.
     warnings, reports

@@ -155,6 +155,10 @@ _DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
 _REPORTS = "clang has warnings about the OpenCL C source:"
 #: What may be between a name and the parenthesis of a call.
 _CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
+#: A parenthesis, or text in which one has no meaning.
+_PARENTHESIS = re.compile(
+    rb"""[()]|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
 #: A macro whose value is a name, as for a function whose name depends on the device.
 _OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", re.MULTILINE)
 #: Characters that precede a value and never the keyword of a vendor.
@@ -247,6 +251,40 @@ def read(
     if program.reports:
         messages.append("\n".join([_REPORTS, *program.reports]))
     return kernels, library.toolchain, standard
+
+
+def kernel_extents(
+    request: CompileRequest, source: SelfContainedSource, standard: str
+) -> dict[str, list[tuple[int, int]]]:
+    """Return the first and last offset of each declaration of a kernel, by its name, in the UTF-8
+    of a self-contained source.
+    """
+    library = load_libclang(request.spec, "OpenCL C")
+    itself = request.replace(text=source.text, folder="", include=())
+    unit = _parse(library, itself, source, standard).unit
+    data = source.text.encode()
+    extents: dict[str, list[tuple[int, int]]] = {}
+    for cursor, _ in _kernel_declarations(library, unit):
+        start = cursor.extent.start.offset
+        end = cursor.extent.end.offset
+        # The end of a declaration in an argument of a macro is that macro's first character.
+        if end == start or data[end - 1 : end].isspace():
+            end = _end_of_arguments(data, end)
+        extents.setdefault(cursor.spelling, []).append((start, end))
+    return extents
+
+
+def _end_of_arguments(data: bytes, start: int) -> int:
+    """Return the end of the arguments of a macro that starts at an offset."""
+    depth = 0
+    for bracket in _PARENTHESIS.finditer(data, start):
+        if bracket[0] == b"(":
+            depth += 1
+        elif bracket[0] == b")":
+            depth -= 1
+            if depth == 0:
+                return bracket.end()
+    return start
 
 
 def _parse_in_version(
@@ -529,12 +567,7 @@ def _kernels(library: Libclang, unit: Any, text: str) -> _Kernels:
     kernels: _Kernels = {}
     #: The declarations of each kernel: an attribute of a prototype also applies to the definition.
     declared: dict[str, str] = {}
-    for cursor in unit.cursor.get_children():
-        if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
-            continue
-        declaration = library.declaration(cursor)
-        if not re.search(r"\b(?:__)?kernel\b", declaration):
-            continue
+    for cursor, declaration in _kernel_declarations(library, unit):
         name = cursor.spelling
         declared[name] = f"{declaration}\n{declared.get(name, '')}"
         if cursor.is_definition():
@@ -550,6 +583,16 @@ def _kernels(library: Libclang, unit: Any, text: str) -> _Kernels:
             open_block=name in open_names,
         )
     return kernels
+
+
+def _kernel_declarations(library: Libclang, unit: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each declaration of a kernel, with its text as clang prints it."""
+    for cursor in unit.cursor.get_children():
+        if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
+            continue
+        declaration = library.declaration(cursor)
+        if re.search(r"\b(?:__)?kernel\b", declaration):
+            yield cursor, declaration
 
 
 def _threads(attribute: str, declaration: str) -> Threads | None:

@@ -27,9 +27,7 @@ VARIABLE = "DEVMOD_CLSPV"
 DISTRIBUTION = "devmod-core[build-vulkan-opencl]"
 _GET_PROGRAM = f"get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by {VARIABLE}"
 #: What to try after a crash, whose reason clspv does not print.
-_ADVICE = (
-    "Leave out kernels or statements until it compiles, to find the one that clspv does not support"
-)
+_ADVICE = "Leave out statements until it compiles, to find the one that clspv does not support"
 #: What each source is compiled with: the types of arguments, and vectors of 8 and 16.
 _OWN = ("-cl-kernel-arg-info", "-long-vector")
 _INLINE = "-inline-entry-points"
@@ -52,7 +50,13 @@ _ERROR = re.compile(
 #: The characters of a line that clspv printed, in an error.
 _MOST_TEXT = 500
 _FILE = "source.cl"
+#: The names of the source in the debug information of the wheel and of the program.
+UNNAMED = ("source", _FILE)
 _OUT = "compiled.spv"
+
+
+class SourceError(CompileError):
+    """An error of clspv with its reason and a line of the source."""
 
 
 class Clspv(NamedTuple):
@@ -85,8 +89,10 @@ class Clspv(NamedTuple):
 
         Raises
         ------
+        SourceError
+            The source has errors.
         CompileError
-            The source has errors, or clspv crashes or exceeds the time limit.
+            clspv crashes, exceeds the time limit, or prints no reason.
         """
         used = [each for each in options if each not in _WITHOUT_EFFECT]
         used += [f"--spv-version={spirv}", *_OWN]
@@ -129,8 +135,10 @@ class Clspv(NamedTuple):
         if not errors:
             last = log.strip().rpartition("\n")[2][:_MOST_TEXT]
             reason = last or f"it printed no reason (exit status {status})"
-            errors.append(f"{self.toolchain} cannot compile {name}: {reason}")
-        raise compile_error("vulkan", "OpenCL C", errors, log)
+            text = f"{self.toolchain} cannot compile {name}: {reason}"
+            raise CompileError(text, kind="vulkan", log=log)
+        text = str(compile_error("vulkan", "OpenCL C", errors, log))
+        raise SourceError(text, kind="vulkan", log=log)
 
 
 def find_clspv(wanted: str, source: str) -> Clspv:

@@ -8,15 +8,21 @@ neither signs nor const.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_readers.options.opencl import is_supported
+from devmod_targets._text import blank_code
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
-from devmod_targets.opencl.compile import function_definitions, read, triple_of
+from devmod_targets.opencl.compile import (
+    function_definitions,
+    kernel_extents,
+    read,
+    triple_of,
+)
 from devmod_targets.vulkan._clspv import DISTRIBUTION, SUPPORTED
 
 if TYPE_CHECKING:
@@ -37,26 +43,107 @@ _WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
 _GLOBAL = 1
 
 
-def read_source(
-    request: CompileRequest, messages: list[str], suspects: list[str]
-) -> tuple[SelfContainedSource, Mapping[str, ReflectedFunction], str]:
-    """Return the self-contained source of a request, its kernels by name, and the program that read
-    them. Add the warnings to `messages`, and to `suspects` the statements on which clspv may fail
-    without a reason.
+class KernelSource:
+    """An OpenCL C source for clspv.
+
+    Attributes
+    ----------
+    source
+        The self-contained source.
+    kernels
+        Its kernels by name.
+    reader
+        The program that read them.
+    """
+
+    def __init__(
+        self,
+        request: CompileRequest,
+        source: SelfContainedSource,
+        kernels: Mapping[str, ReflectedFunction],
+        reader: str,
+        standard: str,
+        findings: _Findings,
+    ) -> None:
+        self.source = source
+        self.kernels = kernels
+        self.reader = reader
+        self._request = request
+        self._standard = standard
+        self._findings = findings
+
+    def problem(self, kernel: str) -> str:
+        """Return what clspv does not support in a kernel or in what it calls, with the line; "" if
+        nothing is known.
+        """
+        problems = self._findings.problems
+        return next((problems[each] for each in self._used(kernel) if each in problems), "")
+
+    def suspects(self, kernel: str) -> list[str]:
+        """Return the statements of a kernel, and of what it calls, on which clspv may fail without
+        a reason.
+        """
+        suspects: list[str] = []
+        for each in ("", *self._used(kernel)):
+            suspects += self._findings.suspects.get(each, ())
+        return suspects
+
+    def text_of(self, kernels: Sequence[str]) -> str:
+        """Return the text with some of the kernels, and those that they call. The lines keep their
+        numbers.
+        """
+        if len(kernels) == len(self.kernels):
+            return self.source.text
+        kept: set[str] = set()
+        for each in kernels:
+            kept |= self._used(each).keys()
+        own = {extent for name in kept for extent in self._extents.get(name, ())}
+        data = self.source.text.encode()
+        for name, extents in self._extents.items():
+            if name in kept:
+                continue
+            # One macro may define several kernels.
+            for start, end in set(extents) - own:
+                blanks = blank_code(data[start:end].decode()).encode()
+                data = data[:start] + blanks + data[end:]
+        return data.decode()
+
+    @cached_property
+    def _extents(self) -> dict[str, list[tuple[int, int]]]:
+        return kernel_extents(self._request, _as_for_clspv(self.source), self._standard)
+
+    def _used(self, kernel: str) -> dict[str, None]:
+        """Return a kernel and the functions that it calls, in order."""
+        used = {kernel: None}
+        rest = [kernel]
+        while rest:
+            for name in self._findings.calls.get(rest.pop(), ()):
+                if name not in used:
+                    used[name] = None
+                    rest.append(name)
+        return used
+
+
+def _as_for_clspv(source: SelfContainedSource) -> SelfContainedSource:
+    return source._replace(defines={**_MACRO, **source.defines})
+
+
+def read_source(request: CompileRequest, messages: list[str]) -> KernelSource:
+    """Return the source of a request. Add the warnings to `messages`.
 
     Raises
     ------
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        The source has errors, no kernel, or something that clspv does not support, or an option is
-        none of OpenCL or of clspv.
+        The source has errors, no kernel, or a variable of the program, or an option is none of
+        OpenCL or of clspv.
     """
     source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
-    as_for_clspv = source._replace(defines={**_MACRO, **source.defines})
-    check = partial(_check, request, source, suspects)
+    findings = _Findings({}, {}, {})
+    check = partial(_check, request, source, findings)
     try:
-        kernels, reader, _ = read(request, as_for_clspv, messages, check)
+        kernels, reader, standard = read(request, _as_for_clspv(source), messages, check)
     except ToolchainNotFoundError as error:
         missing = not_installed("libclang", DISTRIBUTION, "libclang")
         raise ToolchainNotFoundError(
@@ -73,7 +160,7 @@ def read_source(
                 f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
                 "for the code such as -inline-entry-points"
             )
-    return source, kernels, reader
+    return KernelSource(request, source, kernels, reader, standard, findings)
 
 
 def with_places(
@@ -107,37 +194,50 @@ def with_places(
 # -- What clspv compiles to wrong code, or crashes on.
 
 
+class _Findings(NamedTuple):
+    """What is known of the functions of a program, by their names: the first problem of each, the
+    statements on which clspv may fail, and the functions that it calls. "" is the program itself.
+    """
+
+    problems: dict[str, str]
+    suspects: dict[str, list[str]]
+    calls: dict[str, list[str]]
+
+
 def _check(
     request: CompileRequest,
     source: SelfContainedSource,
-    suspects: list[str],
+    findings: _Findings,
     library: Libclang,
     unit: Any,
 ) -> None:
-    """Raise CompileError for a program that clspv does not support, with the line. Add to
-    `suspects` what it may fail on.
+    """Add the findings of a program. Raise CompileError for a variable of the program and for
+    recursion.
     """
     kinds = library.cindex.CursorKind
     checked = (kinds.CALL_EXPR, kinds.BINARY_OPERATOR, kinds.VAR_DECL)
-    cursors = [each for each in unit.cursor.get_children() if each.kind == kinds.VAR_DECL]
-    calls: dict[str, list[str]] = {}
+    cursors = {"": [each for each in unit.cursor.get_children() if each.kind == kinds.VAR_DECL]}
     for function in function_definitions(library, unit):
+        name = str(function.spelling)
         own = library.descendants(function, checked)
-        cursors += own
-        calls[str(function.spelling)] = [
-            str(each.spelling) for each in own if each.kind == kinds.CALL_EXPR
-        ]
-    for cursor in cursors:
-        problem = _problem(cursor)
-        suspect = _suspect(library, cursor)
-        if not problem and not suspect:
-            continue
-        file, line, column = library.location(cursor.location)
-        place = f"{os.path.basename(file)}:{line}:{column}"
-        if problem:
-            raise request.error(f"{place}: error: {problem}")
-        suspects.append(f"{place}: {suspect}")
-    check_calls(request, source, calls)
+        cursors.setdefault(name, []).extend(own)
+        calls = findings.calls.setdefault(name, [])
+        calls += [str(each.spelling) for each in own if each.kind == kinds.CALL_EXPR]
+    for name, own in cursors.items():
+        for cursor in own:
+            problem = _problem(cursor)
+            suspect = _suspect(library, cursor)
+            if not problem and not suspect:
+                continue
+            file, line, column = library.location(cursor.location)
+            place = f"{os.path.basename(file)}:{line}:{column}"
+            if problem:
+                findings.problems.setdefault(name, f"{place}: error: {problem}")
+            else:
+                findings.suspects.setdefault(name, []).append(f"{place}: {suspect}")
+    if "" in findings.problems:
+        raise request.error(findings.problems[""])
+    check_calls(request, source, findings.calls)
 
 
 def _problem(cursor: Any) -> str:
@@ -170,12 +270,16 @@ def _suspect(library: Libclang, cursor: Any) -> str:
     name = str(cursor.spelling)
     type_ = cursor.type.get_canonical()
     is_array = cursor.kind.name == "VAR_DECL" and type_.kind.name.endswith("ARRAY")
-    if is_array and _is_pointer(type_.element_type):
+    if is_array and type_.element_type.get_canonical().kind.name == "POINTER":
         return f"{name}, an array of pointers; use branches"
-    casts = (library.cindex.CursorKind.CSTYLE_CAST_EXPR,)
-    if name.startswith("atom") and library.descendants(cursor, casts):
+    if name.startswith("atom") and _casts_pointer(library, cursor):
         return f"{name}() with a pointer that is cast; declare the array as integers, and use as_float()"
     return ""
+
+
+def _casts_pointer(library: Libclang, call: Any) -> bool:
+    casts = library.descendants(call, (library.cindex.CursorKind.CSTYLE_CAST_EXPR,))
+    return any(_is_pointer(each.type) for each in casts)
 
 
 def _type_of_argument(call: Any) -> str:

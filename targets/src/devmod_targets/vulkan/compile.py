@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from devmod_readers.reflection import ReflectedFunction, ReflectedShader
-    from devmod_targets.authoring import SelfContainedSource
     from devmod_targets.vulkan._clspv import Clspv
 
     _Functions = dict[str, ReflectedFunction]
@@ -160,7 +159,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         name: _with_memory(request, function, codes[function.symbol])
         for name, function in reflected.items()
     }
-    fmap = merge_declared(SPEC, reflected, request.fmap)
+    declared = dict(request.fmap or {})
+    for name, info in list(declared.items()):
+        if info.name in build.left_out:
+            del declared[name]
+    fmap = merge_declared(SPEC, reflected, declared)
     assert SPEC.unpack is not None
     packed = {symbol: SPEC.unpack(data) for symbol, data in codes.items()}
     code = {name: packed[info.name] for name, info in fmap.items()}
@@ -171,9 +174,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if level:
         recorded_options.append(level)
     recorded_options += [*request.options, *define_options(request.defines)]
-    origin = Origin(
-        str(request.target), ", ".join(build.toolchain), tuple(recorded_options), build.sources
-    )
+    extra = {}
+    if build.left_out:
+        extra["left_out"] = build.left_out
+    toolchain = ", ".join(build.toolchain)
+    origin = Origin(str(request.target), toolchain, tuple(recorded_options), build.sources, extra)
     warn_caller(request, build.warnings, doubts=build.doubts)
     texts = {}
     if build.texts:
@@ -479,6 +484,14 @@ _MAX_ENTRIES = 256
 #: spirv-val's errors for numbers and names that a later version of SPIR-V may define.
 _UNKNOWN_TO_VALIDATOR = r"Invalid (?:[\w -]+ operand|opcode): \d+|Unknown (?:extension|extended instruction set)|Invalid SPIR-V version"
 
+#: The message of a validator about an instruction of a module, which it counts from 1.
+_INVALID = re.compile(r"\bline (?P<number>\d+): (?P<text>.*)")
+#: What to write in place of code that clspv compiles to invalid SPIR-V, by a word of the reason.
+_ADVICE = {
+    "ConvertUToPtr": ". Vulkan makes no pointers from integers: use an index",
+    "ConvertPtrToU": ". Vulkan has no addresses of pointers: use an index",
+}
+
 
 class Build:
     """The build of one request.
@@ -489,6 +502,8 @@ class Build:
         The values for `devmod.Origin`.
     files
         The value for `Payload`.
+    left_out
+        The kernels that do not compile, with their places; empty unless the request is partial.
     texts
         The disassembly of each module, if spirv-dis is installed.
     warnings, doubts
@@ -507,6 +522,7 @@ class Build:
         self.toolchain: list[str] = []
         self.sources: dict[str, str] = {}
         self.files: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
         self.texts: list[str] = []
         self.warnings: list[str] = []
         self.doubts: list[str] = []
@@ -554,28 +570,32 @@ class Build:
         it is that of clspv.
         """
         from devmod_targets.vulkan._clspv import find_clspv
+        from devmod_targets.vulkan._kernels import compile_kernels
         from devmod_targets.vulkan._opencl import read_source, with_places
 
         request = self.request
         _check_wanted("OpenCL C", compiler_name)
         compiler = find_clspv(compiler_name, request.name)
-        suspects: list[str] = []
-        source, kernels, reader = read_source(request, self.doubts, suspects)
+        kernels = read_source(request, self.doubts)
+        source = kernels.source
         self.sources |= source.sources
         self.files |= source.files
-        self.toolchain += [compiler.toolchain, reader]
+        self.toolchain += [compiler.toolchain, kernels.reader]
         tools_name = ""
         if self.level == "-Os":
             tools_name = "spirv-tools"  # the library lacks it
         self._library = find_library(tools_name, request.name)
-        try:
-            functions, code = self._by_clspv(compiler, source, source.options)
-        except CompileError as error:
-            if not suspects or " error: " in str(error):
-                raise
-            text = f"{error}. Possible causes: {'. '.join(suspects)}"
-            raise request.error(text, log=error.log) from None
-        functions = with_places(request, kernels, functions)
+        (functions, code), refused = compile_kernels(
+            request, kernels, lambda text: self._by_clspv(compiler, text, source.options)
+        )
+        compiled = {}
+        for name, kernel in kernels.kernels.items():
+            if name in refused:
+                self.left_out[name] = kernel.location
+                self.warnings.append(f"the kernel {name!r} is left out: {refused[name]}")
+            else:
+                compiled[name] = kernel
+        functions = with_places(request, compiled, functions)
         return functions, self._one_module(functions, code)
 
     def _one_module(self, functions: _Functions, code: bytes) -> dict[str, bytes]:
@@ -588,10 +608,10 @@ class Build:
         return {function.symbol: code for function in functions.values()}
 
     def _by_clspv(
-        self, compiler: Clspv, source: SelfContainedSource, options: Sequence[str]
+        self, compiler: Clspv, text: str, options: Sequence[str]
     ) -> tuple[_Functions, bytes]:
-        """Return the functions and the SPIR-V of a source. If it is invalid, clspv puts the
-        constants into a buffer.
+        """Return the functions and the SPIR-V of a text. If it is invalid, clspv puts the constants
+        into a buffer.
         """
         from devmod_readers.spirv import read_module, relax_atomics, with_exits_first
         from devmod_targets.vulkan._clspv import CONSTANTS
@@ -599,7 +619,7 @@ class Build:
         spirv = self.environment.spirv
         if not self.request.target.archs:
             spirv = _SPIRV_OF_KERNELS
-        code = compiler.compile(self.request.name, source.text, options, spirv, self._folder)
+        code = compiler.compile(self.request.name, text, options, spirv, self._folder)
         functions = self._functions(code, include_unused=False)
         module = read_module(code)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
@@ -611,9 +631,37 @@ class Build:
             if CONSTANTS in options:
                 raise
             with suppress(CompileError):
-                return self._by_clspv(compiler, source, [*options, CONSTANTS])
-            raise error from None
+                return self._by_clspv(compiler, text, [*options, CONSTANTS])
+            raise self._invalid(compiler, text, [*options, "-g"], spirv, error) from None
         return functions, code
+
+    def _invalid(
+        self, compiler: Clspv, text: str, options: Sequence[str], spirv: str, error: CompileError
+    ) -> CompileError:
+        """Return the error for the invalid SPIR-V of clspv, with the line of the source if the
+        options make clspv write it.
+        """
+        from devmod_readers.spirv import line_of, read_module
+        from devmod_targets.vulkan._clspv import UNNAMED
+
+        place = ""
+        name = self.request.name
+        problem = _INVALID.search(str(error))
+        with suppress(CompileError, FormatError):
+            code = compiler.compile(name, text, options, spirv, self._folder)
+            problem = _INVALID.search(self._validator_problem(code)[1]) or problem
+            if problem:
+                place = line_of(read_module(code), int(problem["number"]))
+        if not problem:
+            return error
+        reason = f"clspv compiles this to invalid SPIR-V ({problem['text'].strip()})"
+        advice = next((each for word, each in _ADVICE.items() if word in reason), "")
+        if place:
+            file, _, line = place.rpartition(":")
+            if file in UNNAMED:
+                file = name
+            reason = f"{file}:{line}: error: {reason}"
+        return self.request.error(reason + advice, log=error.log)
 
     def source(self, compiler_name: str) -> _Compiled:
         """Return the functions of a source, and the SPIR-V of each."""
@@ -776,23 +824,8 @@ class Build:
 
     def _validate(self, data: bytes) -> None:
         """Validate the module if a validator is installed. Validation does not change the bytes."""
-        if self._library:
-            name = _slangpy.NAME
-            toolchain = self._library.toolchain
-            _, output, failure = self._library.validate(data)
-        else:
-            name = "spirv-val"
-            path = find_program(name)
-            if not path:
-                self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
-                return
-            toolchain = f"spirv-val {version(path)}"
-            self._write(data)
-            environment = self._tool_environment(data)
-            command = [path, "--target-env", environment, "--scalar-block-layout", "input.spv"]
-            status, output = run(command, self._folder)
-            failure = _first_line(output, status)
-        failure = failure.removeprefix("error: ")
+        toolchain, failure, output = self._validator_problem(data)
+        name = toolchain.partition(" ")[0]
         if re.search(_UNKNOWN_TO_VALIDATOR, failure):
             self.doubts.append(
                 f"the SPIR-V of {self.request.name} was not validated: {toolchain} does not support it ({failure}). Install a newer {name} "
@@ -802,6 +835,26 @@ class Build:
             raise self.request.error(
                 f"{name} refuses the SPIR-V of {self.request.name}: {failure}", log=output
             )
+
+    def _validator_problem(self, data: bytes) -> tuple[str, str, str]:
+        """Return the validator with its version, why it refuses a module, "" if it does not, and
+        its messages.
+        """
+        if self._library:
+            _, output, failure = self._library.validate(data)
+            toolchain = self._library.toolchain
+        else:
+            path = find_program("spirv-val")
+            if not path:
+                self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
+                return "", "", ""
+            toolchain = f"spirv-val {version(path)}"
+            self._write(data)
+            environment = self._tool_environment(data)
+            command = [path, "--target-env", environment, "--scalar-block-layout", "input.spv"]
+            status, output = run(command, self._folder)
+            failure = _first_line(output, status)
+        return toolchain, failure.removeprefix("error: "), output
 
     def _optimized(self, data: bytes) -> bytes:
         if self._library:
