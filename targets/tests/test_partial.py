@@ -247,6 +247,20 @@ def test_what_is_no_cause_of_a_crash_is_not_named() -> None:
     assert "Possible causes" not in refused(source)
 
 
+# -- a size_t of 64 bits
+
+
+def test_a_source_that_needs_a_size_t_of_32_bits_is_refused_for_both_kinds() -> None:
+    source = (
+        "kernel void k(global uint *x) {\n  x[0] = min((uint)3 + get_local_size(0), x[1]);\n}\n"
+    )
+    error = "the OpenCL C source does not compile: k.cl:2:10: error: call to 'min' is ambiguous"
+    assert refused(source) == f"{error}, where size_t has 64 bits, as on most devices of OpenCL"
+    assert refusal(devmod.CompileError, devmod.compile, Path("k.cl"), "opencl") == error
+    cast = source.replace("get_local_size(0)", "(uint)get_local_size(0)")
+    assert names_of(cast) == ["k"]
+
+
 # -- the commands
 
 

@@ -171,6 +171,9 @@ _BUILTIN = (
     "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. "
     "Some drivers refuse such a kernel. Rename it"
 )
+#: clang's target for a source: a source that needs a size_t of 32 bits fails on most devices.
+_DEVICES = "spir64"
+_SIZE_DIFFERS = ", where size_t has 64 bits, as on most devices of OpenCL"
 #: The kinds of arrays. A parameter of such a type is a pointer to the elements.
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
@@ -219,6 +222,9 @@ def read(
     errors = program.errors
     if program.calls and not errors:
         errors = _hidden_errors(library, request, source, standard, program.calls)
+    if not errors and triple_of(request) != _DEVICES:
+        of_devices = _parse(library, request, source, standard, arguments=["-target", _DEVICES])
+        errors = [f"{each}{_SIZE_DIFFERS}" for each in of_devices.errors]
     if errors:
         log = "\n".join([*errors, *program.warnings, *program.reports])
         if _NOT_FOUND.search(errors[0]):
@@ -607,7 +613,7 @@ def triple_of(request: CompileRequest) -> str:
     """Return clang's target. clspv compiles for one whose size_t has 32 bits."""
     if request.target.kind == "vulkan":
         return "spir"
-    return "spir64"
+    return _DEVICES
 
 
 def function_definitions(library: Libclang, unit: Any) -> Iterator[Any]:
