@@ -315,7 +315,8 @@ def test_a_language_version_that_is_none() -> None:
             "opencl",
             options=["-cl-std=CL9"],
         )
-        == "libclang cannot parse the OpenCL C source <text> with the options -cl-std=CL9"
+        == "the opencl option '-cl-std=CL9' is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL such as "
+        "-cl-std=CL2.0, -cl-mad-enable or -w. Did you mean '-cl-std=CLC++'?"
     )
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads, run_python
-from each_case import raised, refusal
+from each_case import check_each, raised, refusal
 from opencl_kernels import ADD, add_info, adder, kernel
 
 import devmod
 from devmod import FunctionInfo, Param
 from devmod_opencl import devices
+from devmod_readers.options.opencl import VERSIONS, doubts_of
 
 
 def run_add(function: Any, n: int = 64, scale: float = 1) -> None:
@@ -299,7 +300,16 @@ def test_an_option_that_names_a_path_reaches_no_compiler(builds: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    "option", ["-save-temps=x", "-Xclang", "-fplugin=x.so", "-x", "-cl-std=CL2.0,x"]
+    "option",
+    [
+        "-save-temps=x",
+        "-Xclang",
+        "-fplugin=x.so",
+        "-x",
+        "-cl-std=CL2.0,x",
+        "-cl-fast",
+        "-cl-std=CL9",
+    ],
 )
 def test_an_option_that_is_not_opencls_reaches_no_compiler(option: str, builds: list[str]) -> None:
     assert (
@@ -428,10 +438,25 @@ def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
     assert "nonsense" in error.log
     assert len(error.log) >= len(second.strip())
     text = refusal(
-        devmod.CompileError, adder("//devmod: -cl-no-such-option\n" + ADD).get_function, "add"
+        devmod.CompileError, adder("//devmod: -cl-nv-no-such-option\n" + ADD).get_function, "add"
     )
     assert text.startswith(f"{device.name} cannot build the opencl source: INVALID_BUILD_OPTIONS: ")
-    assert text.endswith(": -cl-no-such-option")
+    assert text.endswith(": -cl-nv-no-such-option")
+
+
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")
+@pytest.mark.usefixtures("pocl")
+def test_pocl_takes_each_option_of_which_a_build_has_no_doubt() -> None:
+    def check(option: str) -> None:
+        module = adder(f"//devmod: {option}\n" + ADD)
+        if option.startswith("-cl-std=CLC++") or option == "-cl-no-subgroup-ifp":
+            text = refusal(devmod.CompileError, module.get_function, "add")
+            assert "INVALID_BUILD_OPTIONS" in text
+            assert doubts_of([option])
+        else:
+            assert module.get_function("add")
+
+    check_each(VERSIONS, check)
 
 
 @pytest.mark.filterwarnings("ignore:.*has the name of a built-in function:UserWarning")

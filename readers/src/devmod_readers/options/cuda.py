@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable
 
 from devmod.errors import CompileError
+from devmod_readers.options.table import OptionTable
 
 __all__ = ["check_options", "check_values", "is_supported", "writes_folders"]
 
-_TRUTH = r"=(?:true|false)"
 #: Names without their dashes. NVRTC takes one dash or two before most of them.
 _FLAGS = (
     "lineinfo generate-line-info G device-debug use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "
@@ -41,21 +41,18 @@ _VALUES = {
     "diag-error": _NUMBERS,
     "diag-suppress": _NUMBERS,
     "diag-warn": _NUMBERS,
-    "Xptxas": r"-(?:v|O[0-4]|w|(?:dlcm|dscm|flcm|fscm)=\w\w|-?(?:warn-spills|warn-double-usage|warn-lmem-usage|verbose)|-?opt-level=[0-4]|"
-    r"-?(?:allow-expensive-optimizations|def-load-cache|def-store-cache|maxrregcount|disable-optimizer-constants)=?\w*)",
+    "Xptxas": r"-(?:v|O[0-4]|w|-?(?:warn-spills|warn-double-usage|warn-lmem-usage|verbose)|-?opt-level=[0-4]"
+    r"|(?:[df]lcm|-?(?:def|force)-load-cache)=(?:ca|cg|cs|cv|lu)|(?:[df]scm|-?(?:def|force)-store-cache)=(?:cg|cs|wb|wt)"
+    r"|-?allow-expensive-optimizations=(?:true|false)|-?disable-optimizer-const(?:ant)?s|-?maxrregcount=\d+)",
 }
 _VALUES["ptxas-options"] = _VALUES["Xptxas"]
-_ALLOWED = re.compile(
-    "|".join(
-        [
-            "--?(?:" + "|".join(map(re.escape, _FLAGS.split())) + ")",
-            "--?(?:" + "|".join(_SWITCHES.split()) + ")" + _TRUTH,
-            *(f"--?{re.escape(name)}={value}" for name, value in _VALUES.items()),
-            "--?(?:rdc|relocatable-device-code)=false",
-            r"-[DU][A-Za-z_]\w*(?:=.*)?",
-        ]
-    ),
-    re.ASCII,
+_WORDS = [*_FLAGS.split(), "rdc=false", "relocatable-device-code=false"]
+for _name in _SWITCHES.split():
+    _WORDS += [f"{_name}=true", f"{_name}=false"]
+TABLE = OptionTable(
+    [f"{dashes}{word}" for dashes in ("--", "-") for word in _WORDS],
+    {f"{dashes}{name}": value for dashes in ("--", "-") for name, value in _VALUES.items()},
+    r"-[DU][A-Za-z_]\w*(?:=.*)?",
 )
 _ARCH = re.compile(r"--?(?:arch|gpu-architecture|gencode|generate-code)\b")
 _RELOCATABLE = re.compile(
@@ -82,7 +79,7 @@ def is_supported(option: str) -> bool:
     """Return whether an option may be in a payload: it changes the code or the diagnostics, and
     reads and writes no file.
     """
-    return _ALLOWED.fullmatch(option) is not None
+    return option in TABLE
 
 
 def check_values(options: Iterable[str]) -> None:
@@ -115,7 +112,7 @@ def _problem(option: str, *, is_nvcc: bool) -> str:
     if _takes_value(option):
         return f"has no value that is supported; write it in one word, as in {_example(option)}"
     if not _NVCC.fullmatch(option):
-        return "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
+        return f"is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32{TABLE.hint(option)}"
     if is_nvcc:
         return "is for the code or the compiler of the host, or for files; a payload has the code of the device. Leave it out"
     problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"

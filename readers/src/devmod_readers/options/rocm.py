@@ -6,32 +6,35 @@ A payload may come from a stranger, and clang has options that read and write fi
 
 from __future__ import annotations
 
-import re
+from devmod_readers.options.table import OptionTable
 
-__all__ = ["is_supported"]
+__all__ = ["TABLE", "is_supported"]
 
 _FLOATS = (
     "fast-math math-errno finite-math-only signed-zeros reciprocal-math associative-math honor-nans honor-infinities "
     "approx-func trapping-math unsafe-math-optimizations rounding-math"
 )
-_SWITCHES = "gpu-flush-denormals-to-zero gpu-approx-transcendentals unroll-loops vectorize slp-vectorize exceptions rtti strict-aliasing"
-_ALLOWED = re.compile(
-    "|".join(
-        [
-            r"-[DU][A-Za-z_]\w*(?:=.*)?",
-            r"-O(?:[0-3sz]|fast)?",
-            r"--?std=(?:c|gnu)\+\+\w\w",
-            "-f(?:no-)?(?:" + "|".join((_FLOATS + " " + _SWITCHES).split()) + ")",
-            "-ffp-contract=(?:off|on|fast|fast-honor-pragmas)",
-            "-f(?:no-)?hip-fp32-correctly-rounded-divide-sqrt",
-            "-m(?:no-)?(?:wavefrontsize64|cumode|unsafe-fp-atomics|tgsplit)",
-            "-mcode-object-version=[456]",
-            r"--gpu-max-threads-per-block=\d+",
-            # No comma: -Wl, and -Wa, pass options to other programs.
-            r"-w|-W[a-z0-9+-]*(?:=[a-z0-9+-]+)?",
-        ]
-    ),
-    re.ASCII,
+_SWITCHES = (
+    "gpu-flush-denormals-to-zero gpu-approx-transcendentals unroll-loops vectorize slp-vectorize exceptions rtti strict-aliasing "
+    "hip-fp32-correctly-rounded-divide-sqrt"
+)
+_MACHINE = "wavefrontsize64 cumode unsafe-fp-atomics tgsplit"
+_WORDS = ["-O", *(f"-O{level}" for level in ("0", "1", "2", "3", "s", "z", "fast")), "-w"]
+for _start, _names in (("-f", f"{_FLOATS} {_SWITCHES}"), ("-m", _MACHINE)):
+    for _name in _names.split():
+        _WORDS += [f"{_start}{_name}", f"{_start}no-{_name}"]
+_STANDARD = r"(?:c|gnu)\+\+\w\w"
+TABLE = OptionTable(
+    _WORDS,
+    {
+        "-std": _STANDARD,
+        "--std": _STANDARD,
+        "-ffp-contract": "(?:off|on|fast|fast-honor-pragmas)",
+        "-mcode-object-version": "[456]",
+        "--gpu-max-threads-per-block": r"\d+",
+    },
+    # No comma: -Wl, and -Wa, pass options to other programs. clang checks the names of warnings.
+    r"-[DU][A-Za-z_]\w*(?:=.*)?|-W[a-z0-9+-]*(?:=[a-z0-9+-]+)?",
 )
 
 
@@ -39,4 +42,4 @@ def is_supported(option: str) -> bool:
     """Return whether an option may be in a payload: it changes the code or the diagnostics, and
     reads and writes no file.
     """
-    return _ALLOWED.fullmatch(option) is not None
+    return option in TABLE

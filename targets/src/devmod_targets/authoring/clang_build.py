@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from devmod import Origin
 from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError, compile_error
+from devmod_readers.options.table import OptionTable
 from devmod_targets._paths import name_in
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import define_options, options_and_defines
@@ -230,29 +231,38 @@ _SWITCHES = (
 )
 #: The options that change the code or the diagnostics. clang has others, which name files, programs
 #: and plugins.
-_SUPPORTED = re.compile(
-    "|".join(
-        [
-            r"-O(?:[0-3gsz]|fast)?",
-            r"-std=[a-z]+(?:\+\+)?[\w.]+",
-            r"-U[A-Za-z_]\w*",
-            # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
-            r"-w|-pedantic(?:-errors)?|-W[\w#+-]*(?:=[\w+-]+)?",
-            r"-Rpass(?:-missed|-analysis)?=.+",
-            "-f(?:no-)?(?:" + "|".join(_SWITCHES.split()) + r")|-fno-builtin-\w+",
-            r"-f(?:align-(?:functions|loops)|bracket-depth|caret-diagnostics-max-lines|complex-arithmetic|constexpr-(?:backtrace-limit|depth|steps)|"
-            r"denormal-fp-math|diagnostics-color|error-limit|excess-precision|fp-(?:contract|eval-method|exception-behavior|model)|"
-            r"gpu-default-stream|inline-max-stacksize|lax-vector-conversions|macro-backtrace-limit|matrix-memory-layout|max-type-align|"
-            r"message-length|new-alignment|pack-struct|strict-flex-arrays|template-(?:backtrace-limit|depth)|trivial-auto-var-init|"
-            r"visibility)=[\w+-]+",
-            r"-m(?:no-)?(?:amdgpu-[a-z-]+|cabac|cumode|hvx|hvx-ieee-fp|hvx-qfloat|long-calls|memops|nv[js]|packets|tgsplit|unsafe-fp-atomics|"
-            r"wavefrontsize64)",
-            r"-m(?:code-object-version|hvx|hvx-length|macosx-version-min)=[\w.]+",
-            r"--gpu-max-threads-per-block=\d+",
-        ]
-    ),
-    re.ASCII,
+_MACHINE = "cabac cumode hvx hvx-ieee-fp hvx-qfloat long-calls memops nvj nvs packets tgsplit unsafe-fp-atomics wavefrontsize64"
+_WORDS = ["-O", *(f"-O{level}" for level in ("0", "1", "2", "3", "g", "s", "z", "fast"))]
+_WORDS += ["-w", "-pedantic", "-pedantic-errors"]
+for _start, _names in (("-f", _SWITCHES), ("-m", _MACHINE)):
+    for _name in _names.split():
+        _WORDS += [f"{_start}{_name}", f"{_start}no-{_name}"]
+_VALUES = (
+    "align-functions align-loops bracket-depth caret-diagnostics-max-lines complex-arithmetic constexpr-backtrace-limit "
+    "constexpr-depth constexpr-steps denormal-fp-math diagnostics-color error-limit excess-precision fp-contract fp-eval-method "
+    "fp-exception-behavior fp-model gpu-default-stream inline-max-stacksize lax-vector-conversions macro-backtrace-limit "
+    "matrix-memory-layout max-type-align message-length new-alignment pack-struct strict-flex-arrays template-backtrace-limit "
+    "template-depth trivial-auto-var-init visibility"
 )
+_SUPPORTED = OptionTable(
+    _WORDS,
+    {
+        "-std": r"[a-z]+(?:\+\+)?[\w.]+",
+        "--gpu-max-threads-per-block": r"\d+",
+        "-Rpass": ".+",
+        "-Rpass-missed": ".+",
+        "-Rpass-analysis": ".+",
+        "-mcode-object-version": r"[\w.]+",
+        "-mhvx": r"[\w.]+",
+        "-mhvx-length": r"[\w.]+",
+        "-mmacosx-version-min": r"[\w.]+",
+        **{f"-f{name}": r"[\w+-]+" for name in _VALUES.split()},
+    },
+    # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
+    r"-U[A-Za-z_]\w*|-W[\w#+-]*(?:=[\w+-]+)?|-fno-builtin-\w+|-m(?:no-)?amdgpu-[a-z-]+",
+)
+#: clang only warns about an unknown name of a warning, which may be a misspelt one.
+_KNOWN_WARNINGS = "-Werror=unknown-warning-option"
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|mv\d+t?|shared|static|fPIC|fpic|g.*|M.*|emit-llvm|"
@@ -344,7 +354,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
             f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor"
         )
     toolchain = find_toolchain(spec, request.language, program)
-    flags = []
+    flags = [_KNOWN_WARNINGS]
     if not any(map(_LEVELS.fullmatch, options)):
         flags.append("-O2")
     if standard and not any(option.startswith("-std=") for option in options):
@@ -357,10 +367,10 @@ def check_supported(request: CompileRequest, options: Iterable[str]) -> None:
     does not know.
     """
     for option in options:
-        if not _SUPPORTED.fullmatch(option):
+        if option not in _SUPPORTED:
             raise request.error(
                 f"the {request.target.kind} option {option!r} is not supported; expected an option for the code or its diagnostics, such "
-                "as -O3, -ffast-math or -Wextra"
+                f"as -O3, -ffast-math or -Wextra{_SUPPORTED.hint(option)}"
             )
 
 

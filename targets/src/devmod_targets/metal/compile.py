@@ -30,6 +30,7 @@ from devmod import Origin
 from devmod.backend import find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
+from devmod_readers.options.metal import TABLE
 from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import (
     CompileRequest,
@@ -44,10 +45,6 @@ from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring._types import Reflected
 from devmod_targets.metal._reflect import HEADERS, read, version_option
 
-#: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
-_RECEIVER_OPTIONS = re.compile(
-    r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*"
-)
 _INSTANCE = re.compile(r"[A-Za-z_][\w:]*\s*<[^\"\\;{}]*>")
 #: spirv-cross's name of the entry point ``main``, which Metal does not allow as a function's name.
 _MAIN = "main0"
@@ -89,10 +86,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         check_supported(request, source.options)
     else:
         for option in source.options:
-            if not _RECEIVER_OPTIONS.fullmatch(option):
+            if option not in TABLE:
                 raise request.error(
                     f"the Metal option {option!r} is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math "
-                    "or -fno-fast-math"
+                    f"or -fno-fast-math{TABLE.hint(option)}"
                 )
     warnings = []
 

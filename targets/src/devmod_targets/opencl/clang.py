@@ -15,7 +15,7 @@ from devmod_targets.authoring.zig import ZigResult, run_zig
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"
 _DIAGNOSTIC = re.compile(
-    r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$",
+    r"^(?P<place>[^\n:]+:\d+:\d+: |)(?:zig: )?(?P<level>fatal error|error|warning): (?P<text>.*)$",
     re.MULTILINE,
 )
 #: The extensions that clang compiles. Whether a device has them is among the needs of a kernel.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
-from devmod_readers.options.opencl import is_supported
+from devmod_readers.options.opencl import TABLE, doubts_of, unsupported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import define_lines, header_text
 from devmod_targets.authoring import (
@@ -73,12 +73,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             "name_expressions= is not supported for OpenCL C, which has no templates"
         )
     source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
-    for option in source.options:
-        if not is_supported(option):
-            raise request.error(
-                f"the {request.target.kind} option {option!r} is not supported: a receiver does not pass it to its driver. "
-                "Expected an option of OpenCL such as -cl-std=CL2.0, -cl-mad-enable or -w"
-            )
+    option = unsupported(source.options)
+    if option:
+        raise request.error(
+            f"the {request.target.kind} option {option!r} is not supported: a receiver does not pass it to its driver. "
+            f"Expected an option of OpenCL such as -cl-std=CL2.0, -cl-mad-enable or -w{TABLE.hint(option)}"
+        )
     warnings: list[str] = []
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
     if fmt == "il":
@@ -89,6 +89,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         if not kernels:
             raise request.error(empty_error)
         return compile_il(request, source, kernels, reader, standard)
+    doubts = doubts_of(source.options)
+    if doubts:
+        warnings.append("\n".join([_DEVICES_DECIDE, *doubts]))
     payload = source_payload(
         request.spec,
         "cl",

@@ -16,7 +16,7 @@ from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text,
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import CodeObjectKernel, read_code_object
-from devmod_readers.options.rocm import is_supported
+from devmod_readers.options.rocm import TABLE
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._paths import below
 from devmod_targets.authoring import (
@@ -601,9 +601,9 @@ def keep_source(request: CompileRequest) -> Compiled:
             own.append(f"{name}{value}")
     source = complete_source(request, lambda name: name in headers("HIP"), dialect=_DIALECT)
     for option in source.options:
-        if not is_supported(option):
+        if option not in TABLE:
             raise request.error(
-                f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc"
+                f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc{TABLE.hint(option)}"
             )
     check_explicit("rocm", request.name_expressions)
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from devmod.backend import environment_text, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.worker import can_start_python
+from devmod_readers.options.opencl import VERSIONS
+from devmod_readers.options.table import OptionTable
 from devmod_targets._text import place_of
 from devmod_targets.authoring._library import ask_library, wheel_version
 from devmod_targets.authoring._process import run_program
@@ -36,12 +38,39 @@ _GENERIC = ("-cl-std=CL2", "-cl-std=CLC++")
 CONSTANTS = "-module-constants-in-storage-buffer"
 #: The options about warnings, which devmod does not show.
 _WITHOUT_EFFECT = (*_OWN, "-w", "-Werror")
+#: The options of OpenCL that clspv lacks.
+_MISSING = (
+    "-cl-no-subgroup-ifp",
+    "-cl-strict-aliasing",
+    "-cl-uniform-work-group-size",
+)
 #: The options of clspv that change the code. Others name files or formats.
-SUPPORTED = re.compile(
-    r"--?(?:cl-native-math|cluster-pod-kernel-args=[01]|constant-args-ubo|enable-feature-macros=[\w,]+|fp(?:16|64)=[01]|inline-entry-points"
-    r"|int8=[01]|long-vector|max-(?:pushconstant|ubo)-size=\d+|module-constants-in-storage-buffer|no-(?:8|16)bit-storage=[\w,]+"
-    r"|pod-(?:pushconstant|ubo)|relaxed-ubo-layout|rewrite-packed-structs|scalar-block-layout|std430-ubo-layout"
-    r"|uniform-workgroup-size|use-native-builtins=[\w,]+|vec3-to-vec4|work-dim=[01])"
+_FLAGS = (
+    "cl-native-math constant-args-ubo inline-entry-points long-vector module-constants-in-storage-buffer pod-pushconstant pod-ubo "
+    "relaxed-ubo-layout rewrite-packed-structs scalar-block-layout std430-ubo-layout uniform-workgroup-size vec3-to-vec4"
+)
+_VALUES = {
+    "cluster-pod-kernel-args": "[01]",
+    "enable-feature-macros": r"[\w,]+",
+    "fp16": "[01]",
+    "fp64": "[01]",
+    "int8": "[01]",
+    "max-pushconstant-size": r"\d+",
+    "max-ubo-size": r"\d+",
+    "no-16bit-storage": r"[\w,]+",
+    "no-8bit-storage": r"[\w,]+",
+    "use-native-builtins": r"[\w,]+",
+    "work-dim": "[01]",
+}
+TABLE = OptionTable(
+    [
+        *(option for option in VERSIONS if option not in _MISSING),
+        "-O2",
+        "-O3",
+        *(f"{dashes}{name}" for dashes in ("-", "--") for name in _FLAGS.split()),
+    ],
+    {f"{dashes}{name}": value for dashes in ("-", "--") for name, value in _VALUES.items()},
+    "-D.*",
 )
 _ERROR = re.compile(
     r"^(?P<place>source(?:\.cl)?:(?P<line>\d+)(?P<column>:\d+: )|[^\n:]+:\d+:\d+: |)(?:fatal )?error: (?P<text>.*)$",

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_readers.options.opencl import is_supported
 from devmod_targets._text import blank_code
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
@@ -23,7 +22,7 @@ from devmod_targets.opencl.compile import (
     read,
     triple_of,
 )
-from devmod_targets.vulkan._clspv import DISTRIBUTION, SUPPORTED
+from devmod_targets.vulkan._clspv import DISTRIBUTION, TABLE
 
 if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
@@ -140,6 +139,12 @@ def read_source(request: CompileRequest, messages: list[str]) -> KernelSource:
         OpenCL or of clspv.
     """
     source = complete_source(request, dialect=("-x", "cl", "-target", triple_of(request)))
+    for option in source.options:
+        if option not in TABLE:
+            raise request.error(
+                f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
+                f"for the code such as -inline-entry-points{TABLE.hint(option)}"
+            )
     findings = _Findings({}, {}, {})
     check = partial(_check, request, source, findings)
     try:
@@ -154,12 +159,6 @@ def read_source(request: CompileRequest, messages: list[str]) -> KernelSource:
         raise request.error(
             f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
         )
-    for option in source.options:
-        if not is_supported(option) and not SUPPORTED.fullmatch(option):
-            raise request.error(
-                f"the vulkan option {option!r} is not supported: expected an option of OpenCL such as -cl-std=CL2.0, or one of clspv "
-                "for the code such as -inline-entry-points"
-            )
     return KernelSource(request, source, kernels, reader, standard, findings)
 
 
