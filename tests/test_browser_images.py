@@ -641,9 +641,7 @@ NEEDS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"needs": [f"need{each:02}" for each in range(20)]},
-        "needs "
-        + ", ".join(f"'need{each:02}'" for each in range(12))
-        + f" and 8 more, {NEITHER}",
+        "needs " + ", ".join(f"'need{each:02}'" for each in range(12)) + f" and 8 more, {NEITHER}",
     ),
     ({"needs": ["images"], "subgroup": 4}, ""),
 ]
