@@ -220,11 +220,27 @@ def check_tune_rooms(data: bytes | memoryview, skipped: int, functions: dict[str
 
 
 def function(value: Any) -> dict[str, Any]:
-    """Return a function. A newer one has the key "newer" with the unknown needs, and no
-    interface.
+    """Return a function. A damaged one has the key "damaged" alone, with the reason. Others can be
+    used.
     """
     parts = array(value)
     require(len(parts) in (4, 5, 6), "a function is an array of 4 to 6")
+    try:
+        return function_of(parts)
+    except SpecError as error:
+        return {"damaged": str(error)}
+
+
+def require_sound(functions: dict[str, dict[str, Any]]) -> None:
+    """Check that no function is damaged."""
+    for name, info in functions.items():
+        require("damaged" not in info, f"the function {name!r}: {info.get('damaged')}")
+
+
+def function_of(parts: list[Any]) -> dict[str, Any]:
+    """Return a function. A newer one has the key "newer" with the unknown needs, and no
+    interface.
+    """
     result: dict[str, Any] = {
         "name": text(parts[0]),
         "arg_types": [type_name(each) for each in array(parts[1])],
@@ -573,7 +589,8 @@ def joined(data: bytes, parts: list[bytes]) -> bytes:
 
 def variants_of(info: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the variants of a tuned function, checked: the values of the constants, and the
-    expressions and the interface of each.
+    expressions and the interface of each. Those with the interface of a newer function are left
+    out.
     """
     fields = info["interface"]
     tune = mapping(fields["tune"])
@@ -596,12 +613,25 @@ def variants_of(info: dict[str, Any]) -> list[dict[str, Any]]:
         variant: dict[str, Any] = {"constants": dict(zip(constants, own, strict=True))}
         for key, names in known.items():
             variant[key] = dims_of(each, key, names, common[key])
-        variant["interface"] = fields
-        if each.get("interface") is not None:
-            variant["interface"] = interface(mapping(each["interface"]))
-            require(arguments_of(variant["interface"]) == arguments_of(fields), "the parameters")
+        variant["interface"] = own_interface(each.get("interface"), fields)
         result.append(variant)
     require(len({bool(each["grid"]) for each in result}) == 1, "all variants have a grid, or none")
+    return [each for each in result if each["interface"] is not None]
+
+
+def own_interface(value: Any, common: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the interface of a variant; None if it is that of a newer function."""
+    if value is None:
+        return common
+    fields = mapping(value)
+    needs = unknown_needs(fields)
+    try:
+        result = interface(fields)
+    except SpecError:
+        if not needs:
+            raise
+        return None
+    require(arguments_of(result) == arguments_of(common), "the parameters of the function")
     return result
 
 
@@ -665,6 +695,7 @@ FORMATS = {
 def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]:
     """Return the declarations, the comparisons and the steps of a program, checked."""
     identifier(name)
+    require_sound({name: info})
     require("newer" not in info, f"the program needs {info.get('newer')}")
     require("interface" in info, "a program has an interface")
     fields = info["interface"]
@@ -856,16 +887,25 @@ def vulkan_words(value: bytes) -> tuple[int, bytes]:
 
 def read_metadata(data: bytes) -> dict[str, Any]:
     """Return a metadata file as {"functions", "shader"}."""
-    require(len(data) <= 64 << 20, "64 MiB")
-    try:
-        fields = json.loads(data, object_pairs_hook=pairs_of)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"JSON: {error}") from None
+    fields = from_json(data)
     functions = mapping(mapping(fields).get("func_info"))
     return {
         "functions": {name: json_function(mapping(each)) for name, each in functions.items()},
         "shader": text(fields.get("shader", "")),
     }
+
+
+def from_json(data: bytes) -> Any:
+    """Return a value of JSON without a key twice, `NaN` and `Infinity`."""
+    require(len(data) <= 64 << 20, "64 MiB")
+
+    def refuse(constant: str) -> Any:
+        raise SpecError(constant)
+
+    try:
+        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"JSON: {error}") from None
 
 
 def json_function(fields: dict[str, Any]) -> dict[str, Any]:
@@ -1094,11 +1134,7 @@ def read_tuning(attachment: dict[str, Any]) -> tuple[list[dict[str, Any]], list[
 
 def read_tuning_file(data: bytes) -> list[dict[str, Any]]:
     """Return the records in a file of JSON, checked."""
-    require(len(data) <= 64 << 20, "64 MiB")
-    try:
-        fields = mapping(json.loads(data.decode(), object_pairs_hook=pairs_of))
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"JSON: {error}") from None
+    fields = mapping(from_json(data))
     number(fields.get("devmod_tuning"), 1, 1)
     records = [tuning_record(mapping(each)) for each in array(fields.get("records"))]
     by_function: dict[str, list[dict[str, Any]]] = {}
@@ -1255,6 +1291,11 @@ def check_contents(records: list[dict[str, Any]]) -> None:
         if each["kind"] in KINDS:
             found = read_module(each["kind"], each["bytes"])
             require(list(found["functions"]) == each["functions"], "the functions of a module")
+            for key in ("newer", "damaged"):
+                refused = {
+                    name: info[key] for name, info in found["functions"].items() if key in info
+                }
+                each |= {key: refused} if refused else {}
             fmt = "spv" if found["format"] == "vulkan" else found["format"]
             require(fmt == each["format"], "the format of a module")
         if each["kind"] == "const_loader":

@@ -110,6 +110,7 @@ def seen_by_devmod(kind: str, data: bytes) -> Any:
 def seen_by_second(kind: str, data: bytes) -> Any:
     try:
         made = spec_reader.read_module(kind, data)
+        spec_reader.require_sound(made.get("functions", {}))
     except spec_reader.SpecError:
         return None
     if kind != "const_loader":
@@ -165,6 +166,8 @@ def bundle_by_second(data: bytes) -> Any:
     except spec_reader.SpecError:
         return None
     modules = found["records"]
+    if any("damaged" in module for module in modules):
+        return None
 
     def walk(numbers: list[int]) -> list[Any]:
         rows = []

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from alone import core_alone as core_alone
 from tuned_maps import (
@@ -33,7 +34,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import PRELUDE, Browser, FileServer, run_in_node  # noqa: E402
 
-from fuzzing import c_reader  # noqa: E402
+from fuzzing import c_reader, specification  # noqa: E402
 
 IN_JAVASCRIPT = """
 const { decode } = await import("./wire.js");
@@ -153,8 +154,18 @@ def pair(one: Any, other: Any) -> dict[str, Any]:
     return {"variants": variants, "grid": [1], "block": None}
 
 
+#: The ends of errors of a call.
+WITHOUT_VALUE = ("divides by zero", "needs more than 64 bits", "at least 0", "expected at least 1")
 #: Values that are equal, and others that are equal only if one is rounded.
 EQUAL = [pair(2**53, 2.0**53), pair(-0.0, False), pair(0.5, 0.5), pair(-(2**63), -(2.0**63))]
+#: What is wrong with another variant than the first.
+SECOND = [
+    *[pair(1, value) for value in (None, [], float("inf"), 2**63)],
+    pair(1, 2.0) | {"grid": ["BLOCK"]},
+    {"variants": [{"values": [1, 1]}, {"values": [2, 1], "grid": ["x"]}]},
+    {"variants": [{"values": [1, 1]}, {"values": [2, 1], "block": ["n"]}]},
+    {"variants": [{"values": [1, 1]}, {"values": [2]}]},
+]
 SIMILAR = [
     pair(2**53 + 1, 2.0**53),
     pair(2**63 - 1, 2.0**63),
@@ -195,10 +206,89 @@ def test_the_reader_in_c_takes_the_first_variant_and_refuses_what_devmod_refuses
 ) -> None:
     # A negative number is no grid.
     valid = [*VALID, *SIMILAR, *[{"grid": [["max", edge, 0]]} for edge in EDGES]]
-    invalid = [*INVALID.values(), *ALSO_INVALID.values(), *EQUAL]
+    invalid = [*INVALID.values(), *ALSO_INVALID.values(), *EQUAL, *SECOND]
     found = first_in_c([*valid, *invalid], tmp_path)
     expected = [in_python(changes) for changes in valid] + [1] * len(invalid)
     assert found == [*expected, 5]  # the last function is not tuned
+
+
+@pytest.mark.row("R20")
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_the_specification_reads_and_refuses_the_variants_that_devmod_does(is_valid: bool) -> None:
+    """An expression has no value before a call."""
+    maps = [*VALID, VALID_INTERFACE, *SIMILAR]
+    if not is_valid:
+        maps = [*INVALID_INTERFACES.values(), *ALSO_INVALID.values(), *EQUAL, *SECOND]
+        maps += [each for text, each in INVALID.items() if not text.endswith(WITHOUT_VALUE)]
+    for changes in maps:
+        functions = {"f": info(**changes)}
+        module = devmod.create_with_fallback("opencl", b"// f", "cl", functions)
+        data = module.save_to_bytes()
+        specification.compare_module("opencl", data)
+        found = specification.spec_reader().read_module("opencl", data)["functions"]["f"]
+        if is_valid:
+            assert specification.spec_reader().variants_of(found)
+            continue
+        with pytest.raises(specification.spec_reader().SpecError):
+            specification.spec_reader().variants_of(found)
+
+
+def function_with(interface: dict[str, Any], *tune: Any) -> list[Any]:
+    return ["f", [], [], [], interface, *tune]
+
+
+LATER = {"params": [{"name": "x", "kind": "later"}]}
+VARIANTS = {"constants": ["B"], "variants": [{"values": [1]}], "later": [[]] * 2000}
+#: Functions, and the key of each that the specification's reader refuses.
+FUNCTIONS: dict[str, tuple[list[Any], str]] = {
+    "with variants": (function_with({}, VARIANTS | {"text": "x" * 6100}), ""),
+    "with variants of many arrays": (function_with({}, VARIANTS), "the module"),
+    "with an interface of many arrays": (function_with({"later": [[]] * 2000}, {}), "the module"),
+    "with variants in its interface": (function_with({"tune": {}}), "damaged"),
+    "with a list of variants": (function_with({}, ["expected a map"]), "damaged"),
+    "with variants in an interface of a later form": (
+        function_with({"tune": {}, "needs": ["later"]}),
+        "newer",
+    ),
+    "of a later form": (function_with(LATER | {"needs": ["later"]}), "newer"),
+    "of a damaged form": (function_with(LATER | {"needs": ["fp16"]}), "damaged"),
+    "with needs of another form": (function_with({"needs": "later"}), "damaged"),
+    "with a need alone": (function_with({"needs": ["later"]}), ""),
+    "with seven items": (function_with({}, {}, {}), "the module"),
+}
+
+
+@pytest.mark.row("R20")
+def test_a_variant_with_the_interface_of_a_newer_function_is_left_out() -> None:
+    newer = {"values": [2], "interface": LATER | {"needs": ["later"]}}
+    damaged = {"values": [2], "interface": LATER}
+    second = specification.spec_reader()
+    for other, expected in ((newer, [{"B": 1}]), (damaged, None)):
+        tune = {"constants": ["B"], "variants": [{"values": [1]}, other], "text": "x" * 20}
+        data = b"".join(map(msgpack.packb, ["cl", {"f": function_with({}, tune)}, b"// f"]))
+        specification.compare_module("opencl", data)
+        info = second.read_module("opencl", data)["functions"]["f"]
+        if expected is None:
+            with pytest.raises(second.SpecError):
+                second.variants_of(info)
+            continue
+        assert [each["constants"] for each in second.variants_of(info)] == expected
+
+
+@pytest.mark.row("R20")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_specification_has_devmods_verdict_of_a_function(name: str) -> None:
+    function, refused = FUNCTIONS[name]
+    plain = ["g", [], [], []]
+    data = b"".join(map(msgpack.packb, ["cl", {"f": function, "g": plain}, b"// f"]))
+    specification.compare_module("opencl", data)
+    try:
+        found = specification.spec_reader().read_module("opencl", data)["functions"]
+    except specification.spec_reader().SpecError:
+        assert refused == "the module"
+        return
+    assert [key for key in ("damaged", "newer") if key in found["f"]] == [refused] * bool(refused)
+    assert found["g"]["name"] == "g"
 
 
 @pytest.mark.row("R50")

@@ -118,7 +118,8 @@ def test_both_readers_read_the_same_file_of_json_and_refuse_the_same(tmp_path: P
         '{"devmod_tuning": true, "records": []}',
         '{"devmod_tuning": 1.0, "records": []}',
         '{"devmod_tuning": 1, "records": [{"function": "f", "kind": "cuda", "kind": "cuda"}]}',
-        "\ufeff{}",
+        '{"devmod_tuning": 1, "records": [], "later": NaN}',
+        '{"devmod_tuning": 1, "records": [], "later": [-Infinity]}',
         "[" * 100_000,
     ],
 )

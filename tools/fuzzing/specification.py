@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import devmod
-from devmod.backend import decode
+from devmod.backend import decode, tuning_of, variant_interface
 from devmod_readers.programs import check_names, read_program
 from fuzzing.readers import Breach, walk
 from fuzzing.seeds import ROOT
@@ -49,13 +49,32 @@ def use_module(kind: str, data: bytes) -> None:
         return
     _, functions, code = decode(spec, memoryview(data))
     for name, info in functions.items():
+        use_variants(info)
         if kind == "program":
             check_names(read_program(name, info, code.get(name, b"")))  # type: ignore[union-attr]
 
 
+def use_variants(info: devmod.FunctionInfo) -> None:
+    """Read the variants of a tuned function, and their interfaces."""
+    interface = info.interface
+    if interface is None or interface.newer:
+        return
+    tuning = tuning_of(interface)
+    if tuning is None:
+        return
+    for variant in tuning.variants:
+        variant_interface(interface, variant)
+
+
 def compare_bundle(data: bytes) -> None:
     """Read a bundle with all its modules in both readers."""
-    _compare(lambda: use_bundle(data), lambda: spec_reader().read_bundle(data))
+    second = spec_reader()
+
+    def theirs() -> None:
+        for record in second.read_bundle(data)["records"]:
+            second.require("damaged" not in record, str(record.get("damaged")))
+
+    _compare(lambda: use_bundle(data), theirs)
 
 
 def compare_module(kind: str, data: bytes) -> None:
@@ -64,9 +83,14 @@ def compare_module(kind: str, data: bytes) -> None:
 
     def theirs() -> None:
         found = second.read_module(kind, data)
+        functions = found.get("functions", {})
+        second.require_sound(functions)
+        for info in functions.values():
+            if "tune" in info.get("interface", {}):
+                second.variants_of(info)
         if kind != "program":
             return
-        for name, info in found["functions"].items():
+        for name, info in functions.items():
             second.read_program(name, info, found["code"].get(name, b""))
 
     _compare(lambda: use_module(kind, data), theirs)
