@@ -47,14 +47,24 @@ static int read_part(const void *context, uint64_t offset, void *into, size_t si
     return 0;
 }
 
+/* Use the contents of a module. */
+static void use_contents(devmod_file *file, uint32_t number, uint64_t most) {
+    devmod_contents contents;
+    devmod_variant variant;
+    if (devmod_get_contents(file, number, most, &contents))
+        return;
+    for (size_t at = 0; at < contents.function_count; at++) {
+        devmod_check_needs(file, contents.functions + at);
+        devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
+    }
+}
+
 /* Use the bytes of a record. What the reader keeps of them is freed at the end. */
 static int use_bytes(devmod_file *file, uint32_t number, const devmod_module *module) {
     enum { MOST = 1 << 26 };
     size_t before = held;
     uint64_t size;
     devmod_slice bytes;
-    devmod_contents contents;
-    devmod_variant variant;
     int result = devmod_get_size(file, number, MOST, &size);
     if (result)
         return result;
@@ -63,17 +73,19 @@ static int use_bytes(devmod_file *file, uint32_t number, const devmod_module *mo
     result = devmod_copy_bytes(file, number, copy, (size_t)size);
     if (most_held - before > most_copying)
         most_copying = most_held - before;
-    if (!result && !(result = devmod_get_bytes(file, number, MOST, &bytes)) &&
-        (bytes.size != size || memcmp(bytes.data, copy, (size_t)size)))
+    if (devmod_get_bytes(file, number, MOST, &bytes) != result ||
+        (!result && (bytes.size != size || memcmp(bytes.data, copy, (size_t)size))))
         result = 98;
     free(copy);
-    if (!result && module->kind.size && !devmod_get_contents(file, number, MOST, &contents))
-        for (size_t at = 0; at < contents.function_count; at++) {
-            devmod_check_needs(file, contents.functions + at);
-            devmod_get_variant(file, contents.functions + at, 0, NULL, 0, &variant);
-        }
+    if (!result && module->kind.size) {
+        use_contents(file, number, MOST);
+        size_t once = held;
+        use_contents(file, number, MOST);
+        if (held != once)
+            result = 96;
+    }
     devmod_forget(file, number);
-    return held == before ? result : 97;
+    return held == before || result == 96 ? result : 97;
 }
 
 /* Use all of a file. Return the first result that is no success, except that of what this reader

@@ -29,15 +29,16 @@ COUNTED = ("-Dcalloc=counted_calloc", "-Dfree=counted_free")
 #: The most memory that the index of a file of n bytes takes: `n * MEMORY`, and `FREE_MEMORY` more.
 MEMORY = 100
 FREE_MEMORY = 1 << 14
-#: The most memory that it takes to copy a module of such a file into a buffer: `n * COPYING`, and
-#: a piece of the file.
-COPYING = 30
-PIECE = (1 << 20) + FREE_MEMORY
+#: The most memory that it takes to copy a module into a buffer: a piece of the file, and for its
+#: repeats `COPYING` times the memory of the index.
+COPYING = 3
+PIECE = 1 << 20
 FOLDER = ROOT / "readers" / "c"
 READER = FOLDER / "devmod_reader.c"
 TESTS = ROOT / "readers" / "tests"
 #: The results of verdict.c that are no results of the reader.
 PROBLEMS = {
+    96: "takes memory for a second use of a module's contents",
     97: "keeps memory of a module that is forgotten",
     98: "copies other bytes of a module than it gives",
     99: "does not find a candidate by a name in its record",
@@ -142,8 +143,8 @@ def ask(data: bytes, *options: str) -> tuple[int, int, int, str]:
     for result, problem in PROBLEMS.items():
         if result in (first, second):
             raise Breach(f"the reader in C {problem}")
-    if copying > len(data) * COPYING + PIECE:
-        raise Breach(f"the reader in C takes {copying} bytes to copy a module of {len(data)} bytes")
+    if copying > index * COPYING + PIECE:
+        raise Breach(f"the reader in C takes {copying} bytes to copy a module into a buffer")
     if index > len(data) * MEMORY + FREE_MEMORY:
         raise Breach(f"the reader in C takes {index} bytes for the index of {len(data)} bytes")
     if added:
