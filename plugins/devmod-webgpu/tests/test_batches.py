@@ -412,3 +412,40 @@ print(x.numpy())
 def test_a_batch_in_a_forked_process(device: Any) -> None:
     output = run_python(FORKED, **ALONE)
     assert output == "webgpu devices cannot be used in this process: it w\n[1]\n"
+
+
+RELEASED = """
+import os, sys, warnings
+warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
+import devmod
+from webgpu_shaders import function
+device = devmod.device("webgpu")
+step, x = function("", "x[0] = 3u;"), device.zeros(1, "uint32")
+step(x, grid=1)
+names = []
+def watch(frame, event, argument):
+    if event == "call" and frame.f_globals.get("__name__", "").startswith("wgpu."):
+        names.append(frame.f_code.co_name)
+def delete():
+    global step, x, device
+    del step, x, device
+child = os.fork()
+if not child:
+    sys.setprofile(watch)
+    delete()
+    sys.setprofile(None)
+    print(names, flush=True)
+    os._exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+print(x.numpy())
+sys.setprofile(watch)
+delete()
+sys.setprofile(None)
+print("__del__" in names)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_forked_process_releases_nothing_of_its_parent(device: Any) -> None:
+    """lavapipe waits for a lock that a thread of the parent may have held."""
+    assert run_python(RELEASED, **ALONE) == "[]\n[3]\nTrue\n"

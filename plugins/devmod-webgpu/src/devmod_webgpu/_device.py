@@ -363,11 +363,9 @@ def devices() -> list[WebGPUDevice]:
 
 
 def _keep_in_child() -> None:
-    # The driver's threads exist only in the parent, and releasing a device waits for them.
+    _driver.never_release()
     while _open_devices:
-        device = _open_devices.pop()
-        _driver.never_release(device._gpu)
-        device._gpu = None
+        _open_devices.pop()._gpu = None
 
 
 def _shut_down() -> None:

@@ -336,14 +336,12 @@ def map_submitted(buffer: Any) -> None:
         buffer.map_sync(wgpu.MapMode.READ)
 
 
-def never_release(device: Any) -> None:
-    """Keep a device alive without its Python object. Releasing it waits for threads that a forked
-    process does not have.
+def never_release() -> None:
+    """Keep all objects of wgpu in this process, a forked child. To release one, a driver may wait
+    for threads, or for locks of threads, that only the parent has.
     """
-    with contextlib.suppress(AttributeError, ImportError):
-        from wgpu.backends.wgpu_native import lib
-
-        lib.wgpuDeviceAddRef(device._internal)
+    for base in (wgpu.GPUObjectBase, wgpu.GPUAdapter):
+        base.__del__ = lambda self: None
 
 
 def timestamp_period(queue: Any) -> float:
