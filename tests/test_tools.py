@@ -624,18 +624,21 @@ def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) 
         "nvidia-cuda-nvrtc": "13.0.88",
         "nvidia-cuda-runtime": "13.0.96",
     }
-    requirements = machine_wheels._requirements(installed)
+    requirements = machine_wheels._requirements(installed, "3.13")
     names = {each.partition("==")[0] for each in requirements}
     assert not names & set(installed)
-    assert {"msgpack", "platformdirs"} <= names  # the second is a need of pytools alone
+    # platformdirs is a need of pytools alone.
+    assert {"backports-zstd", "msgpack", "platformdirs"} <= names
     assert {
         "nvidia-cuda-crt==13.0.*",
         "nvidia-cuda-cccl==13.0.*",
         "nvidia-nvfatbin==13.0.*",
         "nvidia-cuda-sanitizer-api==13.0.*",
     } <= set(requirements)
-    newer = machine_wheels._requirements({"nvidia-cuda-nvrtc": "13.5.37"})
+    newer = machine_wheels._requirements({"nvidia-cuda-nvrtc": "13.5.37"}, "3.14")
     assert {"nvidia-cuda-crt==13.5.*", "nvidia-cuda-cccl==13.3.5.*"} <= set(newer)
+    # Python 3.14 has zstd itself.
+    assert not [each for each in newer if each.startswith("backports")]
 
 
 # -- planted faults

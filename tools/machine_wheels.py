@@ -24,7 +24,7 @@ PART = 46 << 20
 #: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most
 #: lines; give its wheel beforehand.
 PACKAGES = (
-    "backports.zstd",
+    "backports.zstd; python_version < '3.14'",
     "click",
     "cuda-bindings",
     "cuda-core",
@@ -112,7 +112,7 @@ def fetch(folder: Path, version: str, installed: Mapping[str, str] | None = None
     downloads = folder / "downloads"
     downloads.mkdir(parents=True)
     try:
-        _download(downloads, version, _requirements(installed or {}))
+        _download(downloads, version, _requirements(installed or {}, version))
         own = [path for path in wheels.build(folder / "own") if path.name.startswith(OWN)]
         files = [*downloads.glob("*.whl"), *own, *_pycuda(version), *_debian(downloads)]
         for number, size in enumerate(_pack(folder, files), 1):
@@ -134,13 +134,13 @@ def read_installed(path: Path) -> dict[str, str]:
     return versions
 
 
-def _requirements(installed: Mapping[str, str]) -> list[str]:
-    """Return the missing distributions: in the versions of this environment, and NVIDIA's in the
-    version of the machine's NVRTC.
+def _requirements(installed: Mapping[str, str], python: str) -> list[str]:
+    """Return the distributions that the machine's Python lacks: in the versions of this
+    environment, and NVIDIA's in the version of the machine's NVRTC.
     """
     results = [
-        f"{name}=={version}"
-        for name, version in sorted(_closure(PACKAGES).items())
+        requirement
+        for name, requirement in sorted(_closure(PACKAGES, python).items())
         if name not in installed
     ]
     toolkit = installed.get(TOOLKIT[0]) or metadata.version(TOOLKIT[0])
@@ -155,22 +155,28 @@ def _requirements(installed: Mapping[str, str]) -> list[str]:
     return results
 
 
-def _closure(names: Iterable[str]) -> dict[str, str]:
-    """Return distributions and all that they depend on, with their versions in this environment."""
-    versions: dict[str, str] = {}
+def _closure(names: Iterable[str], python: str) -> dict[str, str]:
+    """Return distributions and all that they depend on with the machine's Python, as requirements
+    of their versions in this environment.
+    """
+    machine = {"extra": "", "python_version": python, "python_full_version": f"{python}.0"}
+    requirements: dict[str, str] = {}
     queue = [Requirement(name) for name in names]
     while queue:
         requirement = queue.pop()
         name = canonicalize_name(requirement.name)
-        if name in versions:
+        if name in requirements:
             continue
-        distribution = metadata.distribution(name)
-        versions[name] = distribution.version
-        needs = map(Requirement, distribution.requires or ())
-        for each in needs:
-            if each.marker is None or each.marker.evaluate({"extra": ""}):
-                queue.append(each)
-    return versions
+        if requirement.marker is not None and not requirement.marker.evaluate(machine):
+            continue
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            requirements[name] = name  # the Python of this environment does not need it
+            continue
+        requirements[name] = f"{name}=={distribution.version}"
+        queue += map(Requirement, distribution.requires or ())
+    return requirements
 
 
 def _download(folder: Path, version: str, requirements: Iterable[str]) -> None:
