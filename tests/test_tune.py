@@ -183,6 +183,32 @@ def test_arrays_that_a_variant_writes_are_reset_before_each_launch() -> None:
 
 
 @here
+def test_a_kernel_of_a_program_is_launched_as_by_its_first_step() -> None:
+    """With other threads the kernel changes nothing, which is an error."""
+    first_device("opencl")
+    source = """
+    __kernel void scale(__global float *y, __global const float *x, uint n) {
+        if (get_global_size(0) != n || get_global_size(1) != 2) return;
+        if (get_global_id(1) == 0) y[get_global_id(0)] += MODE * x[get_global_id(0)] / MODE;
+    }"""
+    kernel = devmod.compile(source, "opencl", tune={"MODE": [1, 2]})
+    for extent in ("threads=(n, 2), block=(8, 1)", "grid=(n // 8, 1), block=(8, 2)"):
+        module = devmod.program(
+            "p",
+            kernel,
+            inputs=["x: float32[n]"],
+            updates=["y: float32[n]"],
+            steps=[
+                "scale(x=x, y=y, n=n, threads=(n - n, 1), block=(1, 1))",  # launches nothing
+                f"scale(x=x, y=y, n=n, {extent})",
+                "scale(x=x, y=y, n=n, threads=(1, 1), block=(1, 1))",
+            ],
+        )
+        result = devmod.tune(module, "p", GIVEN, sizes={"n": [64]})
+        assert failed(result) == [False, False]
+
+
+@here
 def test_a_second_search_measures_what_is_new() -> None:
     first = tune(0, 1)
     second = tune(1, 0, 10, records=first.records)

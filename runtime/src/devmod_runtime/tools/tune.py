@@ -258,13 +258,14 @@ def tune(
     module
         The module.
     name
-        The function, or a program, whose tuned kernels are measured with the arrays of their first
-        steps. Default: all tuned functions of the module.
+        The function, or a program, whose tuned kernels are measured as their first steps launch
+        them. Default: all tuned functions of the module.
     arguments
         Name to value, as for `devmod.bench`: a str is a text as of ``devmod run``, in which the
         names of `sizes` stand for numbers. Missing arguments are made from the interface.
     threads, grid
-        As for a call, for a function without a grid of its own; a str is a text such as "N,N".
+        As for a call, for a function without a grid of its own that no program launches; a str is a
+        text such as "N,N".
     sizes
         The values of each size by its name. Each combination is measured. An integer argument of
         the same name gets the value.

@@ -29,7 +29,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
 )
 from devmod_runtime.tools.launches import Answer, Settings
-from devmod_runtime.tools.program_steps import program_with, step_arguments
+from devmod_runtime.tools.program_steps import first_launch, program_with
 from devmod_runtime.tools.search import LAUNCHES, Timing
 from devmod_runtime.tools.trials import SEEDS
 from devmod_runtime.tools.values import read_launch
@@ -105,10 +105,9 @@ class _Launches:
                 argument="devices",
             )
         function = self._function(0)
-        #: The arguments on the host and on the device.
-        self._host = _arguments(settings, module, tuned, function, sizes)
+        #: The arguments on the host and on the device, and the threads or the grid.
+        self._host, self._shape = _launch_of(settings, module, tuned, function, sizes)
         self._call = on_device(function, self._host)
-        self._shape = read_launch(settings, sizes, "")
         #: The arrays that a launch may write, as they are before it: on the host, and on the device
         #: if they are no images.
         self._written = results_of(function, self._call)
@@ -227,18 +226,28 @@ class _Launches:
         return {name: call[name].numpy() for name in self._before}
 
 
+def _launch_of(
+    settings: Settings, module: Module, tuned: Any, function: Any, sizes: Numbers
+) -> tuple[Arguments, dict[str, Any]]:
+    """Return the arguments on the host of a variant, and the keywords of its launch. A kernel that
+    a program launches has those of its first step.
+    """
+    name = program_with(module, tuned.name)
+    if not name:
+        host = _arguments(settings, module, tuned, function, sizes)
+        return host, read_launch(settings, sizes, "")
+    program = module[name].on(tuned.default_device())
+    host = arguments_of(program, settings["given"], sizes, Invented())
+    return first_launch(program, tuned.name, host)
+
+
 def _arguments(
     settings: Settings, module: Module, tuned: Any, function: Any, sizes: Numbers
 ) -> Arguments:
     """Return the arguments on the host of a variant. An integer argument with the name of a size is
-    that size. A kernel that a program launches has those of its first step.
+    that size.
     """
     given = settings["given"]
-    name = program_with(module, tuned.name)
-    if name:
-        program = module[name].on(tuned.default_device())
-        host = arguments_of(program, given, sizes, Invented())
-        return step_arguments(program, tuned.name, host)
     others = [(module, each) for each in settings["functions"]]
     given = own_arguments(function, given, others)
     texts = str([settings[each] for each in ("given", "threads", "grid")])
