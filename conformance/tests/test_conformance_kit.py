@@ -10,14 +10,17 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
 from devmod_toy import _device, _entries
 from devmod_toy._conformance import ToyConformance
+from devmod_toy._module import ToyKernel
 from distributions import install
 from each_case import check_texts, refusal
 from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
@@ -357,6 +360,46 @@ def test_a_device_with_a_queue_conforms(tmp_path: Path, monkeypatch: pytest.Monk
     assert found == dict.fromkeys(("R37-copies", "R37-views"), ("passed", ""))
 
 
+@pytest.mark.parametrize(
+    ("times", "launches", "waits"),
+    [
+        ([0.3] * 4, [], []),
+        # A launch was slow while it was measured. Then the wait for an event is.
+        ([0.3] * 3, [0.3] * 4, [0, 0, 0.5]),
+    ],
+)
+@pytest.mark.row("R37")
+def test_a_device_that_other_processes_slow_down_conforms(
+    times: list[float],
+    launches: list[float],
+    waits: list[float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next calls of Launch.time, of launches and of Event.synchronize take these seconds
+    more.
+    """
+
+    def wait(seconds: list[float]) -> float:
+        own = seconds.pop(0) if seconds else 0
+        time.sleep(own)
+        return own
+
+    def slow_caller(before: Any, *arguments: Any) -> Callable[[Any], Any]:
+        run = before(*arguments)
+        return lambda values: (wait(launches), run(values))
+
+    loaded = Fault(("R37-elapsed",), "")
+    loaded.replaces(ToyKernel, "caller")(slow_caller)
+    loaded.replaces(ToyKernel, "time")(lambda before, *given: wait(times) + before(*given))
+    loaded.replaces(_device.ToyEvent, "synchronize")(lambda before, *given: wait(waits))
+    monkeypatch.setitem(FAULTS, "late_time", loaded)
+    site = put(tmp_path / "site", "late_time")
+    found = outcomes("late_time", site, tmp_path / "cache", ToyConformance.timeout, monkeypatch)
+    assert found == {"R37-elapsed": ("passed", "")}
+    assert [*launches, *waits] == []
+
+
 def test_every_row_has_a_backend_that_fails_it() -> None:
     failed = {row for fault in FAULTS.values() for row in fault.rows}
     assert {row.id for row in kit.rows()} == failed | CORE_ALONE | OWN_TESTS
@@ -378,6 +421,7 @@ def test_the_cases_of_a_backend_with_another_protocol_are_not_imported(tmp_path:
     program = """
 from devmod_conformance import run
 from devmod_toy._conformance import ToyConformance
+from devmod_toy._module import ToyKernel
 (result,) = run(ToyConformance(), ["R44"])
 print(result.outcome, result.reason)
 """
@@ -413,6 +457,7 @@ import sys
 sys.modules["numpy"] = None
 from devmod_conformance import run
 from devmod_toy._conformance import ToyConformance
+from devmod_toy._module import ToyKernel
 for result in run(ToyConformance(), ["R18", "R37-host"]):
     print(result.row.id, result.outcome, result.reason)
 """
@@ -427,6 +472,7 @@ def test_builds_of_binaries_are_counted_by_an_override(tmp_path: Path) -> None:
 from contextlib import contextmanager
 from devmod_toy import _module
 from devmod_toy._conformance import ToyConformance
+from devmod_toy._module import ToyKernel
 from devmod_conformance import run
 
 class Binary(ToyConformance):

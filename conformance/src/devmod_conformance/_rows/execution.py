@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from math import inf
-from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
@@ -413,7 +412,10 @@ _IDLE_SECONDS = 0.05
 _BUSY_SECONDS = 0.02
 _MAX_LAUNCHES = 5000
 _ROUNDS = 8
-_TIMES = 4
+#: The times of a launch that must agree with the host's clock, and the launches that are timed for
+#: them. Other processes may slow down some of the launches, on either clock.
+_AGREEING = 3
+_ATTEMPTS = 12
 #: The device's clock may be this much faster or slower than the host's, and may have steps of
 #: `_STEP` seconds.
 _DRIFT = 0.05
@@ -427,6 +429,10 @@ _SPREAD = 10
 def elapsed(case: Conformance) -> None:
     """Event.elapsed and Launch.time are at most what the host measures around them, and at least
     what the work between takes.
+
+    No check depends on an idle machine. So these faults do not show: a time that is wrong by less
+    than `_SPREAD`, a time of Launch.time that is too short where a launch takes less than 10 ms,
+    and a time of Launch.time that is right in a quarter of the launches.
     """
     device = default_device(case)
     with device_turn(case.kind):
@@ -440,7 +446,7 @@ def elapsed(case: Conformance) -> None:
         # launches is wrong by less.
         count = min(max(1, int(_BUSY_SECONDS / (seconds + 1e-9))), _MAX_LAUNCHES)
         for _ in range(_ROUNDS):
-            _check_busy(launch, count, seconds)
+            seconds = _check_busy(launch, count, seconds)
 
 
 def _launches(case: Conformance, device: devmod.Device) -> Iterator[devmod.Launch]:
@@ -475,22 +481,26 @@ def _check_idle(stream: devmod.Stream) -> None:
 
 
 def _measure(launch: devmod.Launch) -> tuple[devmod.Launch, float]:
-    """Return the launch and the median of several times of it. Each is at most what the host's
-    clock measures around it. A single one may be too short: on a loaded machine, Mesa's lavapipe
-    returned 69 µs for 36 ms once.
+    """Return the launch and the least of several times of it. Each is at most what the host's clock
+    measures around it, and some are near to what that measures of other launches. A single one may
+    be too short: on a loaded machine, Mesa's lavapipe returned 69 µs for 36 ms once.
     """
     subject = f"one launch of {launch.function.name!r} by Launch.time"
     _clock(launch)  # the first launch may allocate
     times = []
-    for _ in range(_TIMES):
+    clocks = []
+    for _ in range(_ATTEMPTS):
         start = perf_counter()
         times.append(launch.time())
         _require_between(times[-1], 0, perf_counter() - start, subject)
-    least = min(_clock(launch) for _ in range(_TIMES))
-    seconds = median(times)
-    _require_between(min(times), 0, least * _SPREAD, subject)
-    _require_between(seconds, least / _SPREAD - _STEP, inf, subject)
-    return launch, seconds
+        clocks.append(_clock(launch))
+        least = min(clocks) / _SPREAD - _STEP
+        most = max(clocks) * _SPREAD
+        agreeing = [each for each in times if _is_between(each, least, most)]
+        if len(agreeing) >= _AGREEING:
+            return launch, min(agreeing)
+    wrong = next(each for each in times if each not in agreeing)
+    raise AssertionError(_range_text(wrong, least, most, subject))
 
 
 def _clock(launch: devmod.Launch) -> float:
@@ -501,9 +511,9 @@ def _clock(launch: devmod.Launch) -> float:
     return perf_counter() - start
 
 
-def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> None:
+def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> float:
     """Check the time between two events with `count` launches between them, each of which takes
-    about `seconds`.
+    about `seconds`. Return the seconds of one, measured anew if the launches were faster.
     """
     start = perf_counter()
     begin = launch.stream.record()
@@ -512,20 +522,30 @@ def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> None:
     end = launch.stream.record()
     end.synchronize()
     host = perf_counter() - start
-    # The launches cannot take longer than the host has measured: `seconds` may be of a moment in
-    # which other processes used the device.
-    least = min(count * seconds, host) / _SPREAD
-    _require_between(
-        end.elapsed(begin), least, host, f"{count} × {launch.function.name!r} between two events"
-    )
+    elapsed = end.elapsed(begin)
+    for _ in range(_ATTEMPTS):
+        # The launches cannot take longer than the host has measured.
+        least = min(count * seconds, host) / _SPREAD
+        if _is_between(elapsed, least, host):
+            return seconds
+        # `seconds` may be of a moment in which other processes used the device.
+        seconds = min(seconds, _measure(launch)[1])
+    _require_between(elapsed, least, host, f"{count} × {launch.function.name!r} between two events")
+    return seconds
+
+
+def _is_between(seconds: float, least: float, most: float) -> bool:
+    if not isinstance(seconds, float):
+        return False
+    return least * (1 - _DRIFT) - _STEP <= seconds <= most * (1 + _DRIFT) + _STEP
 
 
 def _require_between(seconds: float, least: float, most: float, subject: str) -> None:
-    require(
-        isinstance(seconds, float)
-        and least * (1 - _DRIFT) - _STEP <= seconds <= most * (1 + _DRIFT) + _STEP,
-        f"the seconds of {subject}: expected {least:.4f} to {most:.4f}, got {seconds!r}",
-    )
+    require(_is_between(seconds, least, most), _range_text(seconds, least, most, subject))
+
+
+def _range_text(seconds: float, least: float, most: float, subject: str) -> str:
+    return f"the seconds of {subject}: expected {least:.4f} to {most:.4f}, got {seconds!r}"
 
 
 # -- Arrays: copies, zeros, views, the current stream, too little memory, DLPack.

@@ -14,6 +14,7 @@ from devmod_toy._module import ToyKernel, ToyModule
 from toy_faults._fault import fault, replaces
 
 IDLE = "the seconds of two events of an idle device: expected … to …, got "
+ONE = "the seconds of one launch of 'wait' by Launch.time: "
 SLOW = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
 
 
@@ -443,3 +444,40 @@ def _(before, self, earlier):
 def short_time(before, self, stream, shape, values):
     """Launch.time does not wait for the launch."""
     return 1e-6
+
+
+@replaces(ToyKernel, "time", "R37-elapsed", reason=ONE + "expected 0.0000 to …, got …")
+def time_in_milliseconds(before, self, stream, shape, values):
+    """Launch.time returns milliseconds."""
+    return before(self, stream, shape, values) * 1e3
+
+
+@replaces(ToyKernel, "time", "R37-elapsed", reason=ONE + "expected 0.0… to …, got …e-05")
+def time_of_milliseconds(before, self, stream, shape, values):
+    """Launch.time takes the seconds of the driver for milliseconds."""
+    return before(self, stream, shape, values) * 1e-3
+
+
+@replaces(ToyKernel, "time", "R37-elapsed", reason=ONE + "expected 0.0000 to …, got -0.…")
+def time_is_negative(before, self, stream, shape, values):
+    """Launch.time subtracts the end of a launch from its begin."""
+    return -before(self, stream, shape, values)
+
+
+@replaces(ToyKernel, "time", "R37-elapsed", reason=ONE + "expected 0.0… to …, got 0.0")
+def time_is_zero(before, self, stream, shape, values):
+    """Launch.time reads both times before the launch."""
+    before(self, stream, shape, values)
+    return 0.0
+
+
+@replaces(ToyEvent, "elapsed", "R37-elapsed", reason=IDLE + "…")
+def events_in_milliseconds(before, self, earlier):
+    """Event.elapsed returns milliseconds."""
+    return before(self, earlier) * 1e3
+
+
+@replaces(ToyEvent, "elapsed", "R37-elapsed", reason=IDLE + "…e-05")
+def events_of_milliseconds(before, self, earlier):
+    """Event.elapsed takes the seconds of the driver for milliseconds."""
+    return before(self, earlier) * 1e-3
