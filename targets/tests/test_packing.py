@@ -348,9 +348,46 @@ def test_an_archive_is_bounded(
         match=r"k\.whl' unpacks to 65537 bytes; the limit for its size is 65536$",
     ):
         packing.payload_files([path])
-    monkeypatch.setattr(packing, "MAX_ENTRIES", 0)
-    with pytest.raises(devmod.FormatError, match=r"has a directory of \d+ bytes; the limit is 0"):
-        packing.payload_files([path])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_whose_method_has_no_bound_is_refused(
+    method: int, folder: Path, tmp_path: Path
+) -> None:
+    """The size in the directory is less than what zipfile would have in memory."""
+    path = tmp_path / "k.whl"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("k.cubin", bytes(1 << 20))
+        archive.writestr("README.txt", "this may have any method")
+        archive.write(folder / "sm_75.cubin", "sm_75.cubin", zipfile.ZIP_DEFLATED)
+    small, large = packing.payload_files([path])[::-1]
+    assert small.read(small.name) == (folder / "sm_75.cubin").read_bytes()
+    assert refusal(devmod.FormatError, lambda: large.read(large.name)) == (
+        f"{str(path)!r}: 'k.cubin' has the compression method {method}; devmod reads 0 (stored) and 8 (deflated). Unpack the file, and "
+        "give the folder"
+    )
+
+
+def test_the_directory_of_an_archive_is_bounded_by_what_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes of a record that no archive uses have another size."""
+    monkeypatch.setattr(packing, "MAX_ENTRIES", 16)
+    most = packing.MAX_ENTRIES * 64
+    path = tmp_path / "k.whl"
+    fake = b"PK\6\6" + bytes(52)
+    for count in (10, 40):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("k.cubin", b"payload")
+            for number in range(count):
+                archive.writestr(f"f{number}", b"")
+            archive.comment = fake
+        if count == 10:
+            assert [each.name for each in packing.payload_files([path])] == ["k.cubin"]
+            continue
+        assert refusal(devmod.FormatError, lambda: packing.payload_files([path])) == (
+            f"{str(path)!r} cannot be read: its directory has more than {most} bytes"
+        )
 
 
 @pytest.mark.parametrize("name", ["../k.cubin", "/tmp/k.cubin", "a/../../k.cubin", ""])

@@ -8,13 +8,14 @@ import mmap
 import os
 import re
 import stat
+import weakref
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import devmod
 from devmod import FunctionInfo, Origin, Param
@@ -139,27 +140,40 @@ def _read_below(folder: str, name: str, *, links: bool = False) -> bytes | None:
         return _bounded(file.read(MAX_BYTES + 1), name)
 
 
+class _LimitedFile:
+    """A file for the module zipfile, which reads a directory whole: a call of `read` raises
+    FormatError if it would return more than `most` bytes.
+    """
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self.most = most
+        self.seek = file.seek
+        self.tell = file.tell
+        self.seekable = file.seekable
+        self._read = file.read
+        weakref.finalize(self, file.close)
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= self.most:
+            size = self.most + 1
+        data = self._read(size)
+        if len(data) > self.most:
+            raise FormatError(f"its directory has more than {self.most} bytes")
+        return data
+
+
 def _file_names(path: str) -> tuple[list[str], _Read]:
     """Return the names in a wheel, or that of the file, and the function that reads them."""
     with open_regular(path) as file:
         end = file.seek(0, os.SEEK_END)
-        file.seek(max(end - (1 << 16) - 98, 0))
+        file.seek(max(end - (1 << 16) - 22, 0))
         tail = file.read()
-    # The module zipfile reads the whole directory: its size is in the record at the end, or in that
-    # of large archives.
-    at = tail.rfind(b"PK\5\6")
-    if at < 0 or os.path.splitext(path)[1].lower() in SUFFIXES:
+    if b"PK\5\6" not in tail or os.path.splitext(path)[1].lower() in SUFFIXES:
         return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
-    record = tail[at + 12 : at + 16]
-    large = tail.rfind(b"PK\6\6")
-    if large >= 0:
-        record = tail[large + 40 : large + 48]
-    size = int.from_bytes(record, "little")
-    if size > MAX_ENTRIES * 64:
-        raise FormatError(
-            f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}"
-        )
-    archive = _read_archive(partial(zipfile.ZipFile, path), repr(path))
+    # Of the records at the end, one that zipfile does not use may have another size.
+    limited: Any = _LimitedFile(open_regular(path), MAX_ENTRIES * 64)
+    archive = _read_archive(partial(zipfile.ZipFile, limited), repr(path))
+    limited.most = MAX_BYTES + 1
     infos = [each for each in archive.infolist() if not each.is_dir()]
     unpacked = sum(each.file_size for each in infos)
     most = MAX_BYTES + MAX_RATIO * end
@@ -170,6 +184,13 @@ def _file_names(path: str) -> tuple[list[str], _Read]:
         if name not in archive.NameToInfo:
             return None
         subject = f"{path!r}: {quote_name(name)}"
+        method = archive.NameToInfo[name].compress_type
+        # zipfile unpacks all that it has read by another method, whatever the size should be.
+        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FormatError(
+                f"{subject} has the compression method {method}; devmod reads 0 (stored) and 8 (deflated). "
+                "Unpack the file, and give the folder"
+            )
         with _read_archive(partial(archive.open, name), subject) as file:
             return _bounded(_read_archive(partial(file.read, MAX_BYTES + 1), subject), name)
 
@@ -179,7 +200,7 @@ def _file_names(path: str) -> tuple[list[str], _Read]:
 def _read_archive(read: Callable[[], T], subject: str) -> T:
     try:
         return read()
-    except Exception as error:  # noqa: BLE001 - each method of compression has its own
+    except Exception as error:  # noqa: BLE001 - zlib and zipfile have their own
         raise FormatError(f"{subject} cannot be read: {error}") from None
 
 
