@@ -7,12 +7,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from each_case import refusal
 from stored import file_of
-from work import MOST_MEMORY, assert_linear, check_reader
+from work import MOST_MEMORY, assert_linear, check_reader, work
 
 import devmod
 from devmod._cli import main
@@ -240,3 +241,15 @@ def test_a_miss_is_forgotten_when_the_call_ends(register: Callable[..., None]) -
     register("devmod.targets", "k0", spec)
     with pytest.raises(devmod.FormatError, match="the bytes of the k0 module"):
         dict(root.functions)
+
+
+def test_the_work_of_other_threads_is_not_counted() -> None:
+    def turn(count: int) -> None:
+        for _ in range(count):
+            pass
+
+    def work_of(count: int) -> int:
+        thread = Thread(target=turn, args=(count,))
+        return work(lambda: (thread.start(), thread.join()))
+
+    assert work_of(10_000) - work_of(1) < 1000
