@@ -301,8 +301,11 @@ def crash() -> object:
 DOUBLE_FREE = """
 import numpy as np, devmod
 text = "kernel void fill(global float *x, int n) { int i = get_global_id(0); if (i < n) x[i] = 7; }"
-devmod.device("opencl").in_place_from = 1
-x = np.zeros(1000, "float32")
+device = devmod.device("opencl")
+device.in_place_from = 1
+arrays = [np.zeros(1000, "float32") for _ in range(64)]
+starts = [each.ctypes.data % device.in_place_unit for each in arrays]
+x = arrays.pop(starts.index(0))  # PoCL copies an array that begins elsewhere
 devmod.compile(text, "opencl")["fill"](x, 1008, threads=1008)
 del x
 """
