@@ -181,7 +181,7 @@ def test_control_flow_that_is_known(nodes: str, repeats: int) -> None:
 @pytest.mark.parametrize("half", ["all", "weights"])
 @pytest.mark.parametrize(("nodes", "repeats"), HALVES.values(), ids=HALVES)
 def test_half_precision(nodes: str, repeats: int, half: str) -> None:
-    first_device("opencl")
+    first_device("opencl", "fp16")
     write(nodes)
     f = program("opencl", half=half)
     assert len(f.program.repeats) == repeats

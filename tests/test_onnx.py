@@ -1062,13 +1062,15 @@ def test_a_result_of_the_models_own_float16_has_this_type(made: Any) -> None:
 
 
 def test_a_device_without_float16_is_not_checked(made: Any) -> None:
-    """The reason, which is that of a call, is one line here."""
+    """The reason, which is that of a call, is one line here. It names the device if there are
+    several.
+    """
     if all("fp16" in each.features for each in devmod.devices("opencl")):
         pytest.skip("no OpenCL device without float16 is here")
     classifier(3, 8)
     out = made("--half", "small.onnx")
     assert re.search(
-        r"^not checked on (opencl:\d+): the program 'small' cannot run on opencl device .*\): "
+        r"^not checked on (opencl:\d+): the program 'small' cannot run (here|on opencl device .*\)): "
         r"1\. opencl: its kernel 'small_opencl_k0': needs fp16, which opencl device .* does not have$",
         out,
         re.M,

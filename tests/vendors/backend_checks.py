@@ -45,14 +45,19 @@ def run_python(program: str, *options: str, **environment: str) -> str:
     return process.stdout
 
 
-def first_device(kind: str) -> Device:
-    """Return the first device of a kind. Skip the test if there is none."""
-    try:
-        return devmod.device(kind)
-    except devmod.DeviceNotFoundError as error:
-        import pytest
+def first_device(kind: str, feature: str = "") -> Device:
+    """Return the first device of a kind. Skip the test if there is none, or if it lacks the
+    feature.
+    """
+    import pytest
 
+    try:
+        device = devmod.device(kind)
+    except devmod.DeviceNotFoundError as error:
         pytest.skip(str(error))
+    if feature and feature not in device.features:
+        pytest.skip(f"{device} has no {feature}")
+    return device
 
 
 def host_arrays(size: int = 64) -> tuple[Any, Any, Any]:
