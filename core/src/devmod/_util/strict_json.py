@@ -17,12 +17,13 @@ def parse(text: str | bytes) -> Any:
     Raises
     ------
     ValueError
-        The text is not JSON, has a key of a map twice, or a number that JSON does not have, such as
-        NaN.
-    RecursionError
-        The value is nested too deep.
+        The text is not JSON, is nested too deeply, has a key of a map twice, or a number that JSON
+        does not have, such as NaN.
     """
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except RecursionError:  # its text differs by the version of Python
+        raise ValueError("it is nested too deeply") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
