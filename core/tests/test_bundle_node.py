@@ -94,10 +94,12 @@ def test_prefer_applies_to_nested_bundles(register: Register) -> None:
 
 
 def test_prefer_is_a_sequence_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = refusal(
-        devmod.FormatError, lambda: devmod.loads(devmod.dumps(made("cuda")), prefer=(1,))
-    )
-    assert text == "prefer is a sequence of kinds such as ('cuda', 'opencl'), not (1,)"
+    data = devmod.dumps(made("cuda"))
+    values: tuple[Any, ...] = ((1,), 3, 0, None, b"cuda")
+    for value in values:
+        assert refusal(devmod.FormatError, devmod.loads, data, prefer=value) == (
+            f"prefer is a sequence of kinds such as ('cuda', 'opencl'), not {value!r}"
+        )
     assert (
         refusal(devmod.FormatError, devmod.loads, devmod.dumps(made("cuda")), prefer=("openCL",))
         == "prefer has 'openCL', which is not a kind. Did you mean 'opencl'?"

@@ -341,8 +341,8 @@ def tree_of(head: FileHead, read: Read, prefer: Sequence[str] | str) -> Module:
     """
     if head.paths:
         head.check()
-    kinds = tuple(prefer)
-    if prefer:
+    kinds: Names = ()
+    if prefer != ():
         from devmod._modules.bundle import kinds_in
 
         kinds = kinds_in(prefer, "prefer")

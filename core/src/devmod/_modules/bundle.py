@@ -323,9 +323,10 @@ def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> Name
     FormatError
         A kind is not a valid name. `source` names the sequence in the message.
     """
+    kinds: Sequence[Any] = [prefer]
     if isinstance(prefer, str):
         kinds = prefer.split(",")
-    else:
+    elif hasattr(prefer, "__iter__"):
         kinds = list(prefer)
     if not all(isinstance(kind, str) for kind in kinds):
         raise FormatError(
