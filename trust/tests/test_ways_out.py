@@ -65,6 +65,7 @@ WAYS: dict[str, Way | str] = {
     "devmod.save": lambda module, root: [devmod.save(root, "saved"), Path("saved").read_bytes()],  # type: ignore[func-returns-value]
     "devmod.tune": "Module.get_function",
     "devmod.verify": lambda module, root: str(devmod.verify(root)),
+    "backend.newer_program": lambda module, root: backend.newer_program("copy", module),
     "backend.payload_of": lambda module, root: backend.payload_of(module),
     "backend.read_program": lambda module, root: backend.read_program("copy", module),
     "backend.verify_rest": lambda module, root: backend.verify_rest(root),  # type: ignore[func-returns-value]
@@ -73,6 +74,7 @@ WAYS: dict[str, Way | str] = {
     "tvm.dump_module_bytes": lambda module, root: tvm.dump_module_bytes(module),
     "devmod_models.tinygrad.check": "Module.get_function",
     "devmod_targets.compilation.files_read": "Module.origin",
+    "devmod_targets.compilation.left_out_of": "Module.origin",
     "devmod_targets.compilation.validation_of": "Module.origin",
     "devmod_targets.programs.make_program": "devmod.program",
     "devmod_frameworks.jax.register": "Module.get_function",
