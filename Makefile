@@ -4,6 +4,9 @@ PYTHON ?= python3
 # One more than the cores of a small CI machine: a quarter of the time, tests wait for the processes that they start.
 JOBS ?= 3
 SECONDS ?= 600
+ROOM ?= core
+N ?= 200
+SEED ?= 0
 BIN := .venv/bin
 CODE := core/src readers/src targets/src conformance/src runtime/src remote/src models/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
@@ -38,7 +41,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
+.PHONY: help setup test-setup demo test test-all breakages mutations fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
 
 ##@ Start
 
@@ -111,6 +114,9 @@ lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowe
 
 breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the tree, and report whether tests notice it (NAMES="a b")
 	@$(BIN)/python tools/breakages.py $(NAMES)
+
+mutations: setup  ## change the sources of a ROOM by rule at N places that SEED chooses, and report whether its tests notice (ROOM=readers-c, N=40, WITHIN="_values _util")
+	@$(BIN)/python tools/mutations.py $(ROOM) -n $(N) --seed $(SEED) $(if $(WITHIN),--within $(WITHIN))
 
 fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where atheris installs; READERS="bundle wgsl" chooses
 	@$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS) $(if $(READERS),--readers $(READERS))

@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -144,8 +145,8 @@ def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
     return list(dict.fromkeys(results))
 
 
-def update_copy() -> Path:
-    """Make the copy equal to the tree, with an environment that has everything; return the
+def update_copy(copy: Path = COPY) -> Path:
+    """Make a copy equal to the tree, with an environment that has everything; return the
     interpreter of that.
     """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
@@ -155,19 +156,27 @@ def update_copy() -> Path:
     files = {name for name in names if name and (ROOT / name).is_file()}
     for name in files:
         source = ROOT / name
-        target = COPY / name
+        target = copy / name
         if not target.exists() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
-    listed = COPY / ".venv" / "copied-files"
+    listed = copy / ".venv" / "copied-files"
     for name in set(listed.read_text().split("\0") if listed.exists() else ()) - files:
-        (COPY / name).unlink(missing_ok=True)
-    subprocess.run(["make", "-s", "test-setup", f"PYTHON={sys.executable}"], cwd=COPY, check=True)
+        (copy / name).unlink(missing_ok=True)
+    subprocess.run(["make", "-s", "test-setup", f"PYTHON={sys.executable}"], cwd=copy, check=True)
     listed.write_text("\0".join(sorted(files)))
-    return python_of(COPY / ".venv")
+    return python_of(copy / ".venv")
 
 
-def run(python: Path, tests: list[Path], option: str, limit: int) -> tuple[str, str]:
+def run(
+    python: Path,
+    tests: Sequence[Path | str],
+    option: str,
+    limit: int,
+    *,
+    copy: Path = COPY,
+    marker: str = "not volume",
+) -> tuple[str, str]:
     """Run tests up to the first failure, for at most `limit` seconds; return that test, or "" if
     all pass, and the end of the output.
     """
@@ -178,13 +187,13 @@ def run(python: Path, tests: list[Path], option: str, limit: int) -> tuple[str, 
         "-x",
         "-q",
         "-m",
-        "not volume",
+        marker,
         option,
         *map(str, tests),
     ]
     with subprocess.Popen(
         command,
-        cwd=COPY,
+        cwd=copy,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -205,6 +214,18 @@ def run(python: Path, tests: list[Path], option: str, limit: int) -> tuple[str, 
     return (failed[1] if failed else f"exit code {process.returncode}") if ran else "", output
 
 
+@contextmanager
+def planted(path: Path, text: str) -> Iterator[None]:
+    """Replace the text of a file of a copy, and restore it."""
+    original = path.with_suffix(".original")
+    shutil.move(path, original)  # with its time, by which Python's bytecode is known
+    try:
+        path.write_text(text)
+        yield
+    finally:
+        shutil.move(original, path)
+
+
 def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
     """Plant a fault in the copy and remove it again. Return whether a test noticed it, and which or
     why not.
@@ -215,16 +236,11 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
         return False, path
     if isinstance(tests, str):
         return False, tests
-    text = path.read_text()
-    original = path.with_suffix(".original")
-    shutil.move(path, original)  # with its time, by which Python's bytecode is known
-    try:
-        path.write_text(text.replace(breakage.find, breakage.replace))
-        if path.suffix == ".py":
-            compile(path.read_text(), str(path), "exec")
+    text = path.read_text().replace(breakage.find, breakage.replace)
+    if path.suffix == ".py":
+        compile(text, str(path), "exec")
+    with planted(path, text):
         failed, output = run(python, tests, "--cache-clear", breakage.limit)
-    finally:
-        shutil.move(original, path)
     if not failed:
         return (
             False,

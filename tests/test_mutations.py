@@ -1,0 +1,335 @@
+"""`make mutations` changes sources by rule. Each rule has cases, and there are sources that no rule
+changes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from each_case import check_each
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import mutations  # noqa: E402
+from mutating import python_rules, text_rules  # noqa: E402
+from mutating.mutant import RULES, Mutant  # noqa: E402
+
+#: The rule, a source, and all that the rules make of it.
+PYTHON = [
+    ("comparison", "x = a < b", ["x = a <= b"]),
+    ("comparison", "x = a == b >= c", ["x = a != b >= c", "x = a == b > c"]),
+    ("comparison", "x = a not in b", ["x = a in b"]),
+    ("comparison", "x = a is not b", ["x = a is b"]),
+    ("arithmetic", "x = a + b * c", ["x = a - b * c", "x = a + b // c"]),
+    ("arithmetic", "x -= a << b", ["x += a << b", "x -= a >> b"]),
+    ("logic", "x = a and b", ["x = a or b"]),
+    ("logic", "x = not a", ["x = (a)"]),
+    ("number", "x = 7", ["x = 8", "x = 6"]),
+    ("number", "x = 0x10", ["x = 17", "x = 15"]),
+    ("number", "x = 0", ["x = 1"]),
+    ("number", "x = 0.5", ["x = 2.0"]),
+    ("index", "x = y[1]", ["x = y[2]", "x = y[0]"]),
+    ("index", "x = y[a:b]", ["x = y[:b]", "x = y[a:]"]),
+    ("sign", "x = -a", ["x = a"]),
+    ("guard", "if a:\n    raise B", ["if False:\n    raise B"]),
+    ("guard", "for x in y:\n    if a:\n        break", None),
+    ("branch", "if a:\n    b = c", ["if not (a):\n    b = c"]),
+    ("branch", "if a:\n    raise B\nelse:\n    b = c", None),
+    ("branch", "x = a if b else c", ["x = a if not (b) else c"]),
+    ("swap", "x = f(a, b, c)", ["x = f(b, a, c)"]),
+    ("boolean", "def f(a=True):\n    pass", ["def f(a=False):\n    pass"]),
+    ("default", "x = f(a, b=c)", ["x = f(a)"]),
+    ("default", "x = f(b=c)", ["x = f()"]),
+    ("call", "f(a)", ["None"]),
+    ("choice", "x = min(a)", ["x = max(a)"]),
+    ("choice", "x = a.partition(b)", ["x = a.rpartition(b)"]),
+]
+#: Sources of which nothing is changed.
+PYTHON_INNOCENTS = [
+    '"""A text of 1 < 2."""',
+    "# 1 < 2",
+    'x = "a < b"',
+    'x = f"{a + 1}"',
+    'x = "a" + b',
+    'raise E("a" if b else "c", 1)',
+    "assert a < 1",
+    '__all__ = ["a", *b[1:]]',
+    "x: tuple[int | str, 1]",
+    "def f(a: b[1] | None) -> c[0]:\n    pass",
+    "@cache(maxsize=1)\ndef f():\n    pass",
+    "class C(f(a, b)):\n    pass",
+    "if TYPE_CHECKING:\n    x = 1",
+    "x = sys.version_info >= (3, 12)",
+    'if os.name == "nt":\n    pass',
+    "x = y[:]",
+    "x = f(*a, b)",
+    "x = f(a, a)",
+    "x = f(**a)",
+    "x = +a",
+    "import a.b",
+]
+C = [
+    ("comparison", "x = a < b;", ["x = a <= b;"]),
+    ("arithmetic", "x = a + b;", ["x = a - b;"]),
+    ("arithmetic", "x = a / b;", ["x = a * b;"]),
+    ("logic", "x = a && !b;", ["x = a || !b;", "x = a && b;"]),
+    ("number", "x = 7u;", ["x = 8u;", "x = 6u;"]),
+    ("index", "x = y[0];", ["x = y[1];"]),
+    ("sign", "x = -a;", ["x = a;"]),
+    ("guard", "if (a)\n    return;", ["if (0)\n    return;"]),
+    ("guard", "if (a) {\n    goto end;\n}", ["if (0) {\n    goto end;\n}"]),
+    ("branch", "if (a)\n    b = c;", ["if (!(a))\n    b = c;"]),
+    (
+        "branch",
+        "if (a)\n    return;\nelse\n    b = c;",
+        ["if (!(a))\n    return;\nelse\n    b = c;"],
+    ),
+    ("swap", "x = f(a, (b, c), d);", ["x = f((b, c), a, d);"]),
+    ("call", "{\n    f(a);\n}", ["{\n    ;\n}"]),
+]
+C_INNOCENTS = [
+    "// 1 < 2",
+    "/* 1 < 2 */",
+    "#define LESS 1 < \\\n    2",
+    'x = "1 < 2";',
+    "x = '<';",
+    "char *x;",
+    "x = *a;",
+    "x = &a;",
+    "x = a->b;",
+    "static void f(int a, char *b)\n{\n}",
+    "static void f(int a, char *b);",
+    "x++;",
+    "while (a)\n    ;",
+]
+JAVASCRIPT = [
+    ("comparison", "x = a === b;", ["x = a !== b;"]),
+    ("arithmetic", "x = a % b;", ["x = a / b;"]),
+    ("logic", "x = a || b;", ["x = a && b;"]),
+    ("number", "x = 65_536;", ["x = 65537;", "x = 65535;"]),
+    ("index", "x = y[2];", ["x = y[3];", "x = y[1];"]),
+    ("sign", "x = f(-a);", ["x = f(a);"]),
+    ("guard", "if (a) throw new E(1);", ["if (false) throw new E(1);"]),
+    ("branch", "if (a) b = c;", ["if (!(a)) b = c;"]),
+    ("swap", "x = new F(a, b);", ["x = new F(b, a);"]),
+    ("boolean", "x = true;", ["x = false;"]),
+    ("call", "a.b(c);", [";"]),
+    ("choice", "x = Math.min(...a);", ["x = Math.max(...a);"]),
+    ("choice", "x = a.some(b);", ["x = a.every(b);"]),
+]
+JAVASCRIPT_INNOCENTS = [
+    'import { a } from "./1.js";',
+    "throw new E(a < 1);",
+    "x = `${a} < 1`;",
+    "x = /[1/]<2/u;",
+    'x = a + "b";',
+    "function f(a, b) {}",
+    "class A {\n  f(a, b) {}\n}",
+    "x = f(...a, b);",
+    "x = (a) => a;",
+    "/** @type {1 | 2} */",
+]
+
+
+def changed(name: str, text: str) -> list[tuple[str, str]]:
+    """Return the rules and the changed sources, in order."""
+    rules = python_rules if name.endswith(".py") else text_rules
+    return [(each.rule, each.apply(text)) for each in rules.mutants(Path(name), text)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cases", "absent"),
+    [
+        ("a.py", PYTHON, set()),
+        ("a.c", C, {"boolean", "choice", "default"}),
+        ("a.js", JAVASCRIPT, {"default"}),
+    ],
+)
+def test_each_rule_changes_its_case(
+    name: str, cases: list[tuple[str, str, list[str] | None]], absent: set[str]
+) -> None:
+    def check(case: tuple[str, str, list[str] | None]) -> None:
+        rule, text, results = case
+        found = changed(name, text)
+        assert rule in {each for each, _ in found}
+        if results is not None:
+            assert [result for _, result in found] == results
+
+    check_each(cases, check)
+    assert {rule for rule, _, _ in cases} == RULES.keys() - absent
+
+
+@pytest.mark.parametrize(
+    ("name", "sources"),
+    [("a.py", PYTHON_INNOCENTS), ("a.c", C_INNOCENTS), ("a.js", JAVASCRIPT_INNOCENTS)],
+)
+def test_no_rule_changes_an_innocent(name: str, sources: list[str]) -> None:
+    def check(text: str) -> None:
+        assert changed(name, text) == []
+
+    check_each(sources, check)
+
+
+def test_a_place_behind_other_letters_is_found() -> None:
+    """A syntax tree counts bytes."""
+    assert changed("a.py", 'x = "ä→", a < b\n') == [("comparison", 'x = "ä→", a <= b\n')]
+
+
+#: A package with a function that its tests check, one that a test executes in another process and
+#: does not check, and one that no test executes.
+PACKAGE = """\
+from __future__ import annotations
+
+LIMIT = 3
+
+
+def is_small(value):
+    return value < LIMIT
+
+
+def is_even(value):
+    return value % 2 == 0
+
+
+def is_odd(value):
+    return value % 2 == 1
+
+
+def loop(value):
+    while value:
+        value -= 1
+    return value
+"""
+TESTS = """\
+import subprocess
+import sys
+
+import devmod
+
+
+def test_small():
+    assert devmod.is_small(2)
+    assert not devmod.is_small(3)
+
+
+def test_even():
+    program = "import sys; sys.path[:0] = {path!r}; import devmod; devmod.is_even(2)"
+    subprocess.run([sys.executable, "-S", "-c", program.format(path=sys.path)], check=True)
+
+
+def test_loop():
+    assert devmod.loop(2) == 0
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> mutations.Copy:
+    """A tree with this package as core."""
+    root = tmp_path / "copy"
+    for name, text in {
+        "core/src/devmod/__init__.py": PACKAGE,
+        "core/tests/test_small.py": TESTS,
+        "tools/equivalent.toml": "",
+        "conftest.py": "import sys\nsys.path.insert(0, 'core/src')\n",
+        "pytest.ini": "[pytest]\nmarkers = volume\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    room = mutations.Room(["core/src/**/*.py"], ["core/tests/test_*.py"], 90)
+    return mutations.Copy(root, room, Path(sys.executable))
+
+
+def test_a_change_is_noticed_by_the_tests_that_execute_its_line(
+    copy: mutations.Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = mutations.files(copy.room.sources, copy.root)
+    every = {(each.line, each.new): each for each in python_rules.mutants(path, PACKAGE)}
+    places = [(3, "2"), (7, "<="), (11, "!="), (15, "!=")]
+    chosen = [every[place] for place in places]
+    assert mutations.judge_all(chosen, [copy]) == [True, True, False, False]
+    lines = [line.split("  ")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "core/tests/test_small.py::test_small",
+        "core/tests/test_small.py::test_small",
+        "return value % 2 == 0",
+        "no test executes it: return value % 2 == 1",
+    ]
+    assert (copy.root / path).read_text() == PACKAGE
+
+
+def test_a_change_with_which_a_test_does_not_end_is_noticed(
+    copy: mutations.Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = mutations.files(copy.room.sources, copy.root)
+    (loop,) = [each for each in python_rules.mutants(path, PACKAGE) if each.old == "-"]
+    monkeypatch.setattr(mutations, "_START", 2)
+    assert mutations.judge_all([loop], [copy]) == [True]
+
+
+def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Copy) -> None:
+    text = "import devmod\n\ndef test_small():\n    assert devmod.is_small(4)\n"
+    (copy.root / "core" / "tests" / "test_small.py").write_text(text)
+    (path,) = mutations.files(copy.room.sources, copy.root)
+    (small,) = [each for each in python_rules.mutants(path, PACKAGE) if each.new == "<="]
+    assert mutations.judge_all([small], [copy]) == [False]
+
+
+def test_a_seed_chooses_changes_of_different_lines_that_compile(copy: mutations.Copy) -> None:
+    first = mutations.choose(copy.room, 4, 0, root=copy.root)
+    assert first == mutations.choose(copy.room, 4, 0, root=copy.root)
+    assert first != mutations.choose(copy.room, 4, 1, root=copy.root)
+    every = mutations.choose(copy.room, 100, 0, root=copy.root)
+    assert sorted(each.line for each in every) == [3, 7, 11, 15, 20]
+    assert mutations.choose(copy.room, 4, 0, ["other"], copy.root) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sound", "wrong"),
+    [
+        ("a.py", "x = f(a, b=1)\n", "x = f(a b)\n"),
+        ("a.c", "int x = 1 + 2;\n", "char 1 x;\n"),
+        ("a.js", "const x = 1;\n", "const = 1;\n"),
+    ],
+)
+def test_a_change_that_does_not_compile_is_none(
+    name: str, sound: str, wrong: str, tmp_path: Path
+) -> None:
+    def whole(text: str) -> Mutant:
+        return Mutant(Path(name), 1, "", "number", 0, 0, "", text, (1, 1), True)
+
+    (tmp_path / name).write_text("")
+    assert mutations.compiles(whole(sound), tmp_path)
+    assert not mutations.compiles(whole(wrong), tmp_path)
+
+
+def test_an_equivalent_change_is_not_tried(copy: mutations.Copy) -> None:
+    entry = {"file": "core/src/devmod/__init__.py", "line": "LIMIT = 3", "rule": "number"}
+    table = copy.root / mutations.EQUIVALENT
+
+    def write(**fields: str) -> None:
+        rows = [f'{key} = "{value}"' for key, value in {**entry, "reason": "why", **fields}.items()]
+        table.write_text("\n".join(["[[mutant]]", *rows]))
+
+    write()
+    assert [each.new for each in mutations.equivalents(copy.root)] == ["4", "2"]
+    assert 3 not in {each.line for each in mutations.choose(copy.room, 100, 0, root=copy.root)}
+    write(new="2")
+    assert [each.new for each in mutations.equivalents(copy.root)] == ["2"]
+    write(line="LIMIT = 4")
+    with pytest.raises(
+        ValueError, match=r"^tools/equivalent.toml: no change of core.* matches LIMIT = 4$"
+    ):
+        mutations.equivalents(copy.root)
+
+
+def test_each_entry_of_the_table_is_a_change_of_today() -> None:
+    for reason in mutations.equivalents().values():
+        assert len(reason.split()) > 2
+
+
+def test_each_room_has_sources_and_tests() -> None:
+    for room in mutations.ROOMS.values():
+        for pattern in (*room.sources, *room.tests):
+            assert mutations.files([pattern]), pattern

@@ -1,0 +1,389 @@
+"""Change the sources of a room by rule, one place at a time, and report whether the room's tests
+notice each change. One that no test notices shows a missing test.
+
+    python tools/mutations.py ROOM [-n 200] [--seed 0] [--jobs 2] [--within PART …]
+
+`tools/mutating` has the rules. A room has so many places that a run tries some, which the seed
+chooses. `tools/equivalent.toml` names the changes that no test can notice, with the reason.
+
+The copies of the tree are in build/mutations. Which tests run is chosen for each change: those that
+execute its line, the fastest first, then the files of these tests. A run records the lines that
+each test of Python executes, until a source or the test file changes. For C and JavaScript it runs
+the tests of the room's table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import breakages
+from environments import ROOT
+from mutating import python_rules, text_rules
+from mutating.executed import SHARED
+from mutating.mutant import RULES, Mutant
+
+FOLDER = ROOT / "build" / "mutations"
+TOOLS = ROOT / "tools" / "mutating"
+EQUIVALENT = "tools/equivalent.toml"
+#: The first tests that run: so many of all, and of each file.
+_FIRST, _FIRST_OF_A_FILE = 40, 5
+#: The limit of a run in seconds: a part that is fixed, and a factor of what its tests take.
+_START, _SLOWER = 60, 5
+#: The tracer is planted behind it.
+_FIRST_LINE = "from __future__ import annotations"
+#: The limit in seconds where it is not known what the tests take.
+_LIMIT = 600
+
+
+class Room(NamedTuple):
+    """Sources and the tests that must notice a change of them.
+
+    Attributes
+    ----------
+    sources, tests
+        Patterns of files.
+    goal
+        The share of the changes that tests notice, in percent: with less, the run fails.
+    marker
+        The tests that run, by their markers.
+    """
+
+    sources: list[str]
+    tests: list[str]
+    goal: int
+    marker: str = "not volume"
+
+
+_BYTES = ["tests/test_readers.py", "tests/test_golden*.py", "tests/test_tuned_readers.py"]
+_TOY = ["runtime/tests/toy/test_*.py", "runtime/tests/driver_api/test_*.py"]
+ROOMS = {
+    "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", *_BYTES], 97),
+    "readers": Room(["readers/src/**/*.py"], ["readers/tests/test_*.py"], 97),
+    "readers-c": Room(
+        ["readers/c/devmod_reader.c"], ["readers/tests/test_c_reader.py", *_BYTES], 97
+    ),
+    "readers-javascript": Room(
+        ["browser/js/src/*.js"], ["tests/test_browser_package.py", *_BYTES], 97
+    ),
+    "runtime": Room(["runtime/src/**/*.py"], _TOY, 95),
+    "targets": Room(["targets/src/**/*.py"], ["targets/tests/test_*.py"], 92),
+    "models": Room(["models/src/**/*.py"], ["models/tests/test_*.py"], 92),
+    "plugins": Room(["plugins/*/src/**/*.py"], ["plugins/*/tests/test_*.py"], 92),
+    "simulators": Room(["simulators/src/**/*.py"], ["simulators/tests/**/test_*.py"], 92, ""),
+}
+
+
+class Tests(NamedTuple):
+    """The tests of one file: the seconds of each, and the lines that it executes by source.
+
+    The name `SHARED` has the lines that run before the first test.
+    """
+
+    path: str
+    seconds: dict[str, float]
+    lines: dict[str, dict[str, set[int]]]
+
+
+class Stage(NamedTuple):
+    """Tests that run together, and the limit in seconds."""
+
+    tests: list[str]
+    limit: int
+
+
+def files(patterns: Iterable[str], root: Path = ROOT) -> list[Path]:
+    """Return the files that match, from the root, in the order of their names."""
+    results: set[Path] = set()
+    for pattern in patterns:
+        results |= {path.relative_to(root) for path in root.glob(pattern)}
+    return sorted(results)
+
+
+@cache
+def mutants_of(path: Path, root: Path = ROOT) -> list[Mutant]:
+    """Return all changes of a source."""
+    text = (root / path).read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return python_rules.mutants(path, text)
+    return text_rules.mutants(path, text)
+
+
+def equivalents(root: Path = ROOT) -> dict[Mutant, str]:
+    """Return the changes that no test can notice, with the reasons.
+
+    Raises
+    ------
+    ValueError
+        An entry matches no change: its line has another text now.
+    """
+    results: dict[Mutant, str] = {}
+    table = (root / EQUIVALENT).read_text(encoding="utf-8")
+    for entry in tomllib.loads(table).get("mutant", []):
+        found = []
+        path = root / entry["file"]
+        if path.is_file():
+            for mutant in mutants_of(Path(entry["file"]), root):
+                if (mutant.source, mutant.rule) != (entry["line"], entry["rule"]):
+                    continue
+                if mutant.new == entry.get("new", mutant.new):
+                    found.append(mutant)
+        if not found:
+            raise ValueError(f"{EQUIVALENT}: no change of {entry['file']} matches {entry['line']}")
+        results.update(dict.fromkeys(found, entry["reason"]))
+    return results
+
+
+def choose(
+    room: Room, count: int, seed: int, within: Sequence[str] = ("",), root: Path = ROOT
+) -> list[Mutant]:
+    """Return as many changes as asked for, of different lines, which compile.
+
+    The paths of their sources contain a text of `within`.
+    """
+    every: list[Mutant] = []
+    for path in files(room.sources, root):
+        if any(part in path.as_posix() for part in within):
+            every += mutants_of(path, root)
+    random.Random(seed).shuffle(every)
+    known = equivalents(root)
+    results: dict[tuple[Path, int], Mutant] = {}
+    for mutant in every:
+        if len(results) == count:
+            break
+        place = (mutant.path, mutant.line)
+        if place not in results and mutant not in known and compiles(mutant, root):
+            results[place] = mutant
+    return list(results.values())
+
+
+def compiles(mutant: Mutant, root: Path = ROOT) -> bool:
+    """Return whether a compiler takes the changed source: else the change is none to notice."""
+    text = mutant.apply((root / mutant.path).read_text(encoding="utf-8"))
+    if mutant.path.suffix == ".py":
+        try:
+            compile(text, str(mutant.path), "exec")
+        except SyntaxError:
+            return False
+        return True
+    command = ["node", "--check", "--input-type=module", "-"]
+    if mutant.path.suffix == ".c":
+        folder = str((root / mutant.path).parent)
+        command = ["cc", "-fsyntax-only", "-w", f"-I{folder}", "-xc", "-"]
+    return not subprocess.run(command, input=text, text=True, capture_output=True).returncode
+
+
+class Copy:
+    """A copy of the tree, in which one process runs tests at a time."""
+
+    def __init__(self, root: Path, room: Room, python: Path) -> None:
+        self.root = root
+        self.room = room
+        self._python = python
+        self._passing: set[str] = set()
+        self._failing: set[str] = set()
+
+    def record(self, path: Path) -> Tests:
+        """Return the tests of a file with the lines that they execute."""
+        sources = files(self.room.sources, self.root)
+        key = hashlib.sha256()
+        for each in (*sources, path):
+            key.update((self.root / each).read_bytes())
+        result = self.root.parent / "lines" / f"{key.hexdigest()}.json"
+        if not result.exists():
+            self._record(path, sources, result)
+        starts = self._starts(sources)
+        found: dict[str, tuple[float, list[int]]] = json.loads(result.read_text())
+        seconds = {name: taken for name, (taken, _) in found.items()}
+        lines = {name: _by_source(places, starts) for name, (_, places) in found.items()}
+        return Tests(path.as_posix(), seconds, lines)
+
+    def _starts(self, sources: list[Path]) -> list[tuple[int, Path]]:
+        """Return the place of each source's line 0 in the file of the marks, and the end."""
+        results = []
+        at = 0
+        for each in sources:
+            results.append((at, each))
+            at += (self.root / each).read_bytes().count(b"\n") + 2
+        results.append((at, Path()))
+        return results
+
+    def _record(self, path: Path, sources: list[Path], result: Path) -> None:
+        marks = self.root / "build" / "marks"
+        marks.mkdir(parents=True, exist_ok=True)
+        *starts, (size, _) = self._starts(sources)
+        (marks / "lines").write_bytes(bytes(size))
+        texts = [f"{start} {self.root / each}\n" for start, each in starts]
+        (marks / "sources").write_text("".join(texts))
+        result.parent.mkdir(exist_ok=True)
+        draft = result.with_suffix(f".{self.root.name}")
+        draft.unlink(missing_ok=True)
+        options = ["-q", "-p", "no:cacheprovider", "-m", self.room.marker]
+        command = [str(self._python), str(TOOLS / "executed.py"), str(marks), str(draft)]
+        package = self.root / "core" / "src" / "devmod" / "__init__.py"
+        tracer = f"exec(open({str(TOOLS / 'lines.py')!r}).read(), {{'FOLDER': {str(marks)!r}}})"
+        text = package.read_text().replace(_FIRST_LINE, f"{_FIRST_LINE}; {tracer}", 1)
+        with breakages.planted(package, text):
+            run = subprocess.run(
+                [*command, *options, str(path)], cwd=self.root, capture_output=True, text=True
+            )
+        if not draft.exists():
+            raise SystemExit(f"{path}: its tests ended early:\n{run.stdout[-2000:]}{run.stderr}")
+        shutil.move(draft, result)
+
+    def judge(self, mutant: Mutant, stages: list[Stage]) -> str:
+        """Return the test that notices a change, or ""."""
+        path = self.root / mutant.path
+        text = mutant.apply(path.read_text(encoding="utf-8"))
+        for stage in stages:
+            while True:
+                with breakages.planted(path, text):
+                    failed = self._run(stage, "--cache-clear")
+                if not failed:
+                    break
+                if self._passes_otherwise(failed, stage):
+                    return failed
+        return ""
+
+    def _passes_otherwise(self, failed: str, stage: Stage) -> bool:
+        """Return whether a failed test passes without the change."""
+        if "::" not in failed or failed in self._passing:
+            return True
+        if not self._run(stage, "--last-failed"):
+            self._passing.add(failed)
+            return True
+        self._failing.add(failed)
+        return False
+
+    def _run(self, stage: Stage, option: str) -> str:
+        tests = [each for each in stage.tests if each not in self._failing]
+        if not tests:
+            return ""
+        deselected = [f"--deselect={each}" for each in sorted(self._failing)]
+        marker = self.room.marker
+        limit = stage.limit
+        names = [*deselected, *tests]
+        return breakages.run(self._python, names, option, limit, copy=self.root, marker=marker)[0]
+
+
+def _by_source(places: list[int], starts: list[tuple[int, Path]]) -> dict[str, set[int]]:
+    """Return the marked lines of each source."""
+    results: dict[str, set[int]] = {}
+    at = 0
+    for place in places:
+        while place >= starts[at + 1][0]:
+            at += 1
+        start, path = starts[at]
+        results.setdefault(path.as_posix(), set()).add(place - start)
+    return results
+
+
+def stages(mutant: Mutant, every: list[Tests]) -> list[Stage]:
+    """Return the tests to run for a change, in their order; none if no test executes its line."""
+    source = mutant.path.as_posix()
+    lines = {*range(mutant.span[0], mutant.span[1] + 1)}
+    first: list[tuple[float, str]] = []
+    whole: list[tuple[float, str]] = []
+    for tests in every:
+        executing = []
+        is_executed = False
+        for name, found in tests.lines.items():
+            marked = found.get(source, set())
+            if lines.isdisjoint(marked) and mutant.is_late:
+                continue
+            is_executed = is_executed or bool(marked)
+            if name != SHARED and marked:
+                executing.append((tests.seconds[name], name))
+        first += sorted(executing)[:_FIRST_OF_A_FILE]
+        if is_executed:
+            whole.append((sum(tests.seconds.values()), tests.path))
+    return [_stage(part) for part in (sorted(first)[:_FIRST], sorted(whole)) if part]
+
+
+def _stage(tests: list[tuple[float, str]]) -> Stage:
+    seconds = sum(taken for taken, _ in tests)
+    return Stage([name for _, name in tests], _START + int(_SLOWER * seconds))
+
+
+def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
+    """Run the tests of each change, print the results, and return which changes are noticed."""
+    free: SimpleQueue[Copy] = SimpleQueue()
+    for each in copies:
+        free.put(each)
+    tests = files(copies[0].room.tests, copies[0].root)
+    is_python = any(mutant.path.suffix == ".py" for mutant in chosen)
+    every: list[Tests] = []
+
+    def record(path: Path) -> Tests:
+        copy = free.get()
+        try:
+            return copy.record(path)
+        finally:
+            free.put(copy)
+
+    def judge(mutant: Mutant) -> bool:
+        own = [Stage([path.as_posix() for path in tests], _LIMIT)]
+        if is_python:
+            own = stages(mutant, every)
+        copy = free.get()
+        start = time.monotonic()
+        try:
+            failed = copy.judge(mutant, own)
+        finally:
+            free.put(copy)
+        word, why = "noticed", failed
+        if not failed:
+            word, why = "MISSED ", mutant.source
+        if not own:
+            why = f"no test executes it: {mutant.source}"
+        print(f"{word} {time.monotonic() - start:4.0f} s  {mutant}  {why}", flush=True)
+        return bool(failed)
+
+    with ThreadPoolExecutor(len(copies)) as threads:
+        if is_python:
+            every += threads.map(record, tests)
+        return list(threads.map(judge, chosen))
+
+
+def main() -> int:
+    """Try changes of a room, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Change sources by rule, and run their tests.")
+    parser.add_argument("room", choices=ROOMS)
+    parser.add_argument("-n", type=int, default=200, help="the number of changes")
+    parser.add_argument("--seed", type=int, default=0, help="which of the changes are chosen")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--within", nargs="+", default=[""], help="parts of the sources' paths")
+    options = parser.parse_args()
+    room = ROOMS[options.room]
+    chosen = choose(room, options.n, options.seed, options.within)
+    copies = []
+    for number in range(options.jobs):
+        root = FOLDER / str(number)
+        root.mkdir(parents=True, exist_ok=True)
+        copies.append(Copy(root, room, breakages.update_copy(root)))
+    noticed = judge_all(chosen, copies)
+    share = 100 * sum(noticed) / len(noticed)
+    print(f"{options.room}: {sum(noticed)} of {len(noticed)} are noticed, {share:.1f} of 100")
+    for rule in RULES:
+        own = [found for mutant, found in zip(chosen, noticed, strict=True) if mutant.rule == rule]
+        if own:
+            print(f"  {sum(own):4} of {len(own):4}  {rule}: {RULES[rule]}")
+    return int(share < room.goal)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
