@@ -292,26 +292,50 @@ def _by_source(places: list[int], starts: list[tuple[int, Path]]) -> dict[str, s
     return results
 
 
-def stages(mutant: Mutant, every: list[Tests]) -> list[Stage]:
-    """Return the tests to run for a change, in their order; none if no test executes its line."""
-    source = mutant.path.as_posix()
+def stages(mutant: Mutant, every: list[Tests], root: Path = ROOT) -> list[Stage]:
+    """Return the tests to run for a change, in their order; none if no test executes its line.
+
+    A statement of a module runs once a process: its tests are those that execute a function of the
+    module, or those that import it if there are none.
+    """
     lines = {*range(mutant.span[0], mutant.span[1] + 1)}
+    if mutant.is_late:
+        return _executing(mutant.path, lines, every)
+    return _executing(mutant.path, late_lines(mutant.path, root), every) or _executing(
+        mutant.path, lines, every
+    )
+
+
+@cache
+def late_lines(path: Path, root: Path = ROOT) -> set[int]:
+    """Return the lines of a source of Python that its functions execute."""
+    return python_rules.late_lines((root / path).read_text(encoding="utf-8"))
+
+
+def _executing(path: Path, lines: set[int], every: list[Tests]) -> list[Stage]:
+    """Return the tests that execute one of the lines: the fastest, then the whole files."""
     first: list[tuple[float, str]] = []
-    whole: list[tuple[float, str]] = []
+    whole: list[tuple[float, float, str]] = []
     for tests in every:
         executing = []
-        is_executed = False
+        is_shared = False
         for name, found in tests.lines.items():
-            marked = found.get(source, set())
-            if lines.isdisjoint(marked) and mutant.is_late:
+            if lines.isdisjoint(found.get(path.as_posix(), ())):
                 continue
-            is_executed = is_executed or bool(marked)
-            if name != SHARED and marked:
+            if name == SHARED:
+                is_shared = True
+            else:
                 executing.append((tests.seconds[name], name))
         first += sorted(executing)[:_FIRST_OF_A_FILE]
-        if is_executed:
-            whole.append((sum(tests.seconds.values()), tests.path))
-    return [_stage(part) for part in (sorted(first)[:_FIRST], sorted(whole)) if part]
+        if executing or is_shared:
+            seconds = sum(tests.seconds.values())
+            whole.append((seconds / (len(executing) + 1), seconds, tests.path))
+    results = []
+    if first:
+        results.append(_stage(sorted(first)[:_FIRST]))
+    if whole:
+        results.append(_stage([(seconds, name) for _, seconds, name in sorted(whole)]))
+    return results
 
 
 def _stage(tests: list[tuple[float, str]]) -> Stage:
@@ -338,7 +362,7 @@ def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
     def judge(mutant: Mutant) -> bool:
         own = [Stage([path.as_posix() for path in tests], _LIMIT)]
         if is_python:
-            own = stages(mutant, every)
+            own = stages(mutant, every, copies[0].root)
         copy = free.get()
         start = time.monotonic()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import devmod
 from devmod._plugins.specs import find_spec
+from devmod.targets.vulkan.architecture import capability_name
 
 pytestmark = pytest.mark.once  # bytes and texts, which core reads itself
 
@@ -247,6 +249,32 @@ FITS = [
     ("vulkan", WIDE, WIDE + "+Int8", True),
     ("vulkan", "", "spirv1.0", True),
 ]
+
+
+#: Those that the oldest spirv-as here does not know, from the registry of SPIR-V.
+NEW_CAPABILITIES = {
+    5116: "BFloat16TypeKHR",
+    5117: "BFloat16DotProductKHR",
+    5118: "BFloat16CooperativeMatrixKHR",
+    6022: "CooperativeMatrixKHR",
+}
+
+
+@pytest.mark.row("R40")
+@pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-as is missing")
+def test_each_capability_has_its_name() -> None:
+    names = {}
+    for number in range(2, 7000):
+        if capability_name(number) != str(number):
+            names[number] = capability_name(number)
+    assert len(names) == 70
+    assert {number: names.pop(number) for number in NEW_CAPABILITIES} == NEW_CAPABILITIES
+
+    text = "".join(f"OpCapability {name}\n" for name in names.values())
+    command = ["spirv-as", "-", "-o", "-"]
+    code = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
+    words = struct.unpack(f"<{len(code) // 4}I", code)
+    assert [*words[6::2]] == [*names]
 
 
 @pytest.mark.row("R40")

@@ -1284,6 +1284,22 @@ def test_output_of_a_plugin_goes_to_standard_error(plugins: dict[str, str], tmp_
         assert ("noise of a driver" in done.stderr) == (command == "devices")
 
 
+def test_what_a_driver_of_this_process_prints_goes_to_standard_error(
+    capfd: pytest.CaptureFixture[str], register: Callable[..., None]
+) -> None:
+    def devices() -> list[object]:
+        print("noise of Python")
+        os.write(1, b"noise of C\n")
+        return []
+
+    register("devmod.device", "npu", devices)
+    code, out, err = run(capfd, "devices", "--json")
+    assert (code, json.loads(out)["devices"]) == (0, [])
+    assert sorted(err.splitlines()) == ["noise of C", "noise of Python"]
+    os.write(1, b"after\n")
+    assert capfd.readouterr().out == "after\n"
+
+
 # -- compile
 
 

@@ -201,6 +201,7 @@ def test_a_consumer_of_old_dlpack_gets_a_copy() -> None:
     taken = np.from_dlpack(Adapter())
     assert taken.tolist() == [0, 1, 2]
     assert taken.ctypes.data != array.numpy().ctypes.data
+    assert '"dltensor"' in repr(array.__dlpack__(max_version=(0, 8)))
     assert refusal(BufferError, array.__dlpack__, copy=False) == (
         "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy"
     )

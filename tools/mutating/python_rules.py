@@ -31,6 +31,16 @@ def mutants(path: Path, text: str) -> list[Mutant]:
     return rules.mutants
 
 
+def late_lines(text: str) -> set[int]:
+    """Return the lines of the functions' statements: those that an import does not execute."""
+    results: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for statement in node.body:
+                results.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return results
+
+
 class _Rules(Recorder):
     """Walks over a tree and records the changes."""
 
