@@ -177,8 +177,8 @@ def test_a_place_behind_other_letters_is_found() -> None:
     assert changed("a.py", 'x = "ä→", a < b\n') == [("comparison", 'x = "ä→", a <= b\n')]
 
 
-#: A package with a function that its tests check, one that a test executes in another process and
-#: does not check, and one that no test executes.
+#: A package with functions: its tests check one, execute one in another process without a check,
+#: and execute one not at all.
 PACKAGE = """\
 from __future__ import annotations
 
@@ -201,6 +201,14 @@ def loop(value):
     while value:
         value -= 1
     return value
+
+
+import functools
+
+
+@functools.cache
+def half(value):
+    return value // 2
 """
 TESTS = """\
 import subprocess
@@ -221,6 +229,14 @@ def test_even():
 
 def test_loop():
     assert devmod.loop(2) == 0
+
+
+def test_half_is_computed():
+    devmod.half(8)
+
+
+def test_half_is_right():
+    assert devmod.half(8) == 4
 """
 
 
@@ -259,6 +275,13 @@ def test_a_change_is_noticed_by_the_tests_that_execute_its_line(
     assert (copy.root / path).read_text() == PACKAGE
 
 
+def test_a_cached_value_is_checked_by_later_tests(copy: mutations.Copy) -> None:
+    """The first test that needs it executes the line, and no other does."""
+    (path,) = mutations.files(copy.room.sources, copy.root)
+    (half,) = [each for each in python_rules.mutants(path, PACKAGE) if each.old == "//"]
+    assert mutations.judge_all([half], [copy]) == [True]
+
+
 def test_a_change_with_which_a_test_does_not_end_is_noticed(
     copy: mutations.Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,7 +304,7 @@ def test_a_seed_chooses_changes_of_different_lines_that_compile(copy: mutations.
     assert first == mutations.choose(copy.room, 4, 0, root=copy.root)
     assert first != mutations.choose(copy.room, 4, 1, root=copy.root)
     every = mutations.choose(copy.room, 100, 0, root=copy.root)
-    assert sorted(each.line for each in every) == [3, 7, 11, 15, 20]
+    assert sorted(each.line for each in every) == [3, 7, 11, 15, 20, 29]
     assert mutations.choose(copy.room, 4, 0, ["other"], copy.root) == []
 
 

@@ -7,9 +7,9 @@ notice each change. One that no test notices shows a missing test.
 chooses. `tools/equivalent.toml` names the changes that no test can notice, with the reason.
 
 The copies of the tree are in build/mutations. Which tests run is chosen for each change: those that
-execute its line, the fastest first, then the files of these tests. A run records the lines that
-each test of Python executes, until a source or the test file changes. For C and JavaScript it runs
-the tests of the room's table.
+execute its line, some of each file first, then the others of their files. A run records the lines
+that each test of Python executes, until a source or the test file changes. For C and JavaScript it
+runs the tests of the room's table.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from mutating.mutant import RULES, Mutant
 FOLDER = ROOT / "build" / "mutations"
 TOOLS = ROOT / "tools" / "mutating"
 EQUIVALENT = "tools/equivalent.toml"
-#: The first tests that run: so many of all, and of each file.
-_FIRST, _FIRST_OF_A_FILE = 40, 5
+#: So many tests of each file run first.
+_OF_A_FILE = 2
 #: The limit of a run in seconds: a part that is fixed, and a factor of what its tests take.
 _START, _SLOWER = 60, 5
 #: The tracer is planted behind it.
@@ -77,9 +77,7 @@ ROOMS = {
     "readers-c": Room(
         ["readers/c/devmod_reader.c"], ["readers/tests/test_c_reader.py", *_BYTES], 97
     ),
-    "readers-javascript": Room(
-        ["browser/js/src/*.js"], ["tests/test_browser_package.py", *_BYTES], 97
-    ),
+    "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
     "runtime": Room(["runtime/src/**/*.py"], _TOY, 95),
     "targets": Room(["targets/src/**/*.py"], ["targets/tests/test_*.py"], 92),
     "models": Room(["models/src/**/*.py"], ["models/tests/test_*.py"], 92),
@@ -107,11 +105,12 @@ class Stage(NamedTuple):
 
 
 def files(patterns: Iterable[str], root: Path = ROOT) -> list[Path]:
-    """Return the files that match, from the root, in the order of their names."""
-    results: set[Path] = set()
+    """Return the files that match, from the root: those of each pattern in the order of names."""
+    results: dict[Path, None] = {}
     for pattern in patterns:
-        results |= {path.relative_to(root) for path in root.glob(pattern)}
-    return sorted(results)
+        for path in sorted(root.glob(pattern)):
+            results[path.relative_to(root)] = None
+    return list(results)
 
 
 @cache
@@ -313,32 +312,36 @@ def late_lines(path: Path, root: Path = ROOT) -> set[int]:
 
 
 def _executing(path: Path, lines: set[int], every: list[Tests]) -> list[Stage]:
-    """Return the tests that execute one of the lines: the fastest, then the whole files."""
-    first: list[tuple[float, str]] = []
-    whole: list[tuple[float, float, str]] = []
+    """Return the tests of the files that execute one of the lines.
+
+    The first are some of each file that execute it, then all of these; then the others, since a
+    cached value or a fixture of a module is executed by the first of its tests alone.
+    """
+    some: list[tuple[float, str]] = []
+    more: list[tuple[float, str]] = []
+    others: list[tuple[float, str]] = []
     for tests in every:
-        executing = []
+        executing: list[tuple[float, str]] = []
+        rest: list[tuple[float, str]] = []
         is_shared = False
         for name, found in tests.lines.items():
-            if lines.isdisjoint(found.get(path.as_posix(), ())):
-                continue
+            is_executing = not lines.isdisjoint(found.get(path.as_posix(), ()))
             if name == SHARED:
-                is_shared = True
-            else:
+                is_shared = is_executing
+            elif is_executing:
                 executing.append((tests.seconds[name], name))
-        first += sorted(executing)[:_FIRST_OF_A_FILE]
+            else:
+                rest.append((tests.seconds[name], name))
+        executing.sort()
+        some += executing[:_OF_A_FILE]
+        more += executing[_OF_A_FILE:]
         if executing or is_shared:
-            seconds = sum(tests.seconds.values())
-            whole.append((seconds / (len(executing) + 1), seconds, tests.path))
-    results = []
-    if first:
-        results.append(_stage(sorted(first)[:_FIRST]))
-    if whole:
-        results.append(_stage([(seconds, name) for _, seconds, name in sorted(whole)]))
-    return results
+            others += rest
+    return [_stage(part) for part in (some, more, others) if part]
 
 
 def _stage(tests: list[tuple[float, str]]) -> Stage:
+    tests.sort()
     seconds = sum(taken for taken, _ in tests)
     return Stage([name for _, name in tests], _START + int(_SLOWER * seconds))
 
