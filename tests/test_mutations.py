@@ -247,6 +247,7 @@ def copy(tmp_path: Path) -> mutations.Copy:
     for name, text in {
         "core/src/devmod/__init__.py": PACKAGE,
         "core/tests/test_small.py": TESTS,
+        "core/tests/test_other.py": "import devmod\n\ndef test_it():\n    devmod.is_small(1)\n",
         "tools/equivalent.toml": "",
         "conftest.py": "import sys\nsys.path.insert(0, 'core/src')\n",
         "pytest.ini": "[pytest]\nmarkers = volume\n",

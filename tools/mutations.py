@@ -40,8 +40,8 @@ from mutating.mutant import RULES, Mutant
 FOLDER = ROOT / "build" / "mutations"
 TOOLS = ROOT / "tools" / "mutating"
 EQUIVALENT = "tools/equivalent.toml"
-#: So many tests of each file run first.
-_OF_A_FILE = 2
+#: So many tests of each file run first, if they take less than so many seconds.
+_OF_A_FILE, _FAST = 3, 0.2
 #: The limit of a run in seconds: a part that is fixed, and a factor of what its tests take.
 _START, _SLOWER = 60, 5
 #: The tracer is planted behind it.
@@ -262,10 +262,18 @@ class Copy:
         """Return whether a failed test passes without the change."""
         if "::" not in failed or failed in self._passing:
             return True
-        if not self._run(stage, "--last-failed"):
+        tests: list[str] = []  # those before it may be the reason
+        for each in stage.tests:
+            if failed.startswith(f"{each}::"):
+                tests = [failed]  # of a whole file
+                break
+            tests.append(each)
+            if each.startswith(failed):
+                break
+        if not self._run(Stage(tests, stage.limit), "--cache-clear"):
             self._passing.add(failed)
             return True
-        self._failing.add(failed)
+        self._failing.add(tests[-1])
         return False
 
     def _run(self, stage: Stage, option: str) -> str:
@@ -333,8 +341,9 @@ def _executing(path: Path, lines: set[int], every: list[Tests]) -> list[Stage]:
             else:
                 rest.append((tests.seconds[name], name))
         executing.sort()
-        some += executing[:_OF_A_FILE]
-        more += executing[_OF_A_FILE:]
+        fast = [each for each in executing[:_OF_A_FILE] if each[0] < _FAST]
+        some += fast
+        more += executing[len(fast) :]
         if executing or is_shared:
             others += rest
     return [_stage(part) for part in (some, more, others) if part]

@@ -863,6 +863,19 @@ def test_other_finders_are_called_at_each_look_up(site: Path, tmp_path: Path, ca
         assert running.seen() == {"npu": "devmod-npu 9.0", "tpu": "acme-tpu 1.0"}
 
 
+def test_a_finder_with_the_name_of_a_known_one_is_called_too(
+    site: Path, tmp_path: Path, cache: Path
+) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    npu(hidden, name="acme-tpu", kind="tpu")
+    for name in ("MetadataPathFinder", "PathFinder"):
+        with Session([site], cache, before=AN_HOUR_LATER + FINDER) as running:
+            running.do(f"Other = type({name!r}, (Finder,), {{'__module__': 'acme'}})")
+            running.do(f"sys.meta_path.append(Other({str(hidden)!r}))")
+            assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+
+
 def test_core_is_listed_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "site"
     install(

@@ -37,6 +37,15 @@ def test_a_terminal_shows_the_work_and_its_time(monkeypatch: pytest.MonkeyPatch)
     assert "0:00:0" in text
 
 
+def test_standard_output_stays_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands ask whether it is a terminal, and write bytes."""
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys, "stderr", Screen(is_terminal=True))
+    before = sys.stdout
+    with progress("reading"):
+        assert sys.stdout is before
+
+
 @pytest.mark.parametrize(("is_terminal", "quiet"), [(False, False), (True, True)])
 def test_a_file_and_a_quiet_command_show_nothing(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool, quiet: bool
