@@ -69,6 +69,7 @@ PYTHON_INNOCENTS = [
     "x = f(**a)",
     "x = +a",
     "import a.b",
+    "def f(a=1): ...",
 ]
 C = [
     ("comparison", "x = a < b;", ["x = a <= b;"]),

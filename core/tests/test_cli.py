@@ -24,6 +24,7 @@ import devmod
 from devmod._cli import main
 from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._plugins import discovery, registry
+from devmod.commands import annotate
 
 SCALE = devmod.FunctionInfo(
     "scale",
@@ -1298,6 +1299,14 @@ def test_what_a_driver_of_this_process_prints_goes_to_standard_error(
     assert sorted(err.splitlines()) == ["noise of C", "noise of Python"]
     os.write(1, b"after\n")
     assert capfd.readouterr().out == "after\n"
+
+
+def test_a_command_of_github_actions_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    annotate("warning", "100%: a,\nb", file="a:b,c%.cl", title="", line="3")
+    annotate("error", "x", err=True, title="y")
+    out, err = capsys.readouterr()
+    assert out == "::warning file=a%3Ab%2Cc%25.cl,line=3::100%25: a,%0Ab\n"
+    assert err == "::error title=y::x\n"
 
 
 # -- compile

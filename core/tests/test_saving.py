@@ -94,7 +94,7 @@ import devmod
 path = sys.argv[1]
 module = devmod.create_with_fallback("opencl", b"", "cl", {})
 devmod.save(module, path + ".other")  # imports what saving needs: nobody may not be allowed to
-os.setgroups([])
+os.setgroups([*map(int, sys.argv[2:])])
 os.setgid(12345)
 os.setuid(12345)
 devmod.save(module, path)
@@ -102,18 +102,24 @@ devmod.save(module, path)
 
 
 @as_root
-def test_permissions_of_a_group_are_not_passed_to_another_group(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("groups", "group", "mode"), [([], 12345, 0o622), (["23456"], 23456, 0o662)]
+)
+def test_permissions_of_a_group_are_not_passed_to_another_group(
+    groups: list[str], group: int, mode: int, tmp_path: Path
+) -> None:
+    """A member of the group keeps the group, but not the owner."""
     path = tmp_path / "k.devmod"
     path.write_bytes(b"")
     for each in (tmp_path, *tmp_path.parents):
         if not each.stat().st_mode & 0o001:  # pytest's own folders, one more under xdist
             os.chmod(each, 0o755)
     os.chmod(tmp_path, 0o777)
-    os.chown(path, 0, 0)
+    os.chown(path, 0, 23456)
     path.chmod(0o662)  # others may write to it, and its group may read it
-    subprocess.run([sys.executable, "-c", AS_NOBODY, str(path)], check=True)
+    subprocess.run([sys.executable, "-c", AS_NOBODY, str(path), *groups], check=True)
     result = path.stat()
-    assert (result.st_uid, result.st_gid, stat.S_IMODE(result.st_mode)) == (12345, 12345, 0o622)
+    assert (result.st_uid, result.st_gid, stat.S_IMODE(result.st_mode)) == (12345, group, mode)
 
 
 # -- a full disk

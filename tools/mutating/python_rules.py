@@ -106,6 +106,8 @@ class _Rules(Recorder):
         self.visit_all(ast.iter_child_nodes(node))
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        if _is_declaration(node):
+            return
         self.visit_all([*node.args.defaults, *node.args.kw_defaults])
         outside, self.is_late = self.is_late, True
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
@@ -238,6 +240,18 @@ def _is_skipped(node: ast.AST) -> bool:
             return True
         case ast.Compare():
             return _is_of_the_machine(node)
+    return False
+
+
+def _is_declaration(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Return whether a function is one of a protocol, for type checkers: its body ends with
+    `...`.
+    """
+    if isinstance(node, ast.Lambda):
+        return False
+    match node.body[-1]:
+        case ast.Expr(value=ast.Constant(value=value)):
+            return value is ...
     return False
 
 
