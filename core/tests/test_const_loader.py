@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from candidates import FakeDevice
 from each_case import check_texts, refusal
 from stored import from_wire
 
@@ -106,6 +107,13 @@ def test_constants_in_every_state(make: Any) -> None:
     assert (
         refusal(devmod.FunctionNotFoundError, module.get_global, "W")
         == "the const_loader module has no constant 'W'; it has: 'b', 'w'. Did you mean 'w'?"
+    )
+
+
+@pytest.mark.parametrize("options", [{"device": FakeDevice("npu", 0, "")}, {"stream": None}])
+def test_a_constant_is_of_no_device(options: dict[str, Any]) -> None:
+    assert refusal(devmod.ArgumentError, made().get_global, "w", **options) == (
+        "the constants of a const_loader are in the host's memory: get_global takes their name alone"
     )
 
 
