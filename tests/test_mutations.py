@@ -67,6 +67,7 @@ PYTHON_INNOCENTS = [
     "x = f(*a, b)",
     "x = f(a, a)",
     "x = f(**a)",
+    "x = f(a, strict=True)",
     "x = +a",
     "import a.b",
     "def f(a=1): ...",

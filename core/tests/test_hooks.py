@@ -241,6 +241,23 @@ def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
     )
 
 
+@pytest.mark.row("R8")
+def test_the_error_of_an_installed_hook_names_its_distribution(tmp_path: Path) -> None:
+    groups = {"devmod.hooks": {"devmod_compile.opencl": "hooked:plugin"}}
+    site = tmp_path / "site"
+    install(site, "acme-hooks", groups=groups, modules={"hooked": "plugin = object()\n"})
+    program = """
+        import devmod
+        from devmod_runtime import run_compiler
+        try:
+            run_compiler(b"", devmod.Target("opencl"))
+        except devmod.PluginError as error:
+            print(error.distribution, error.key)
+    """
+    out, _ = run(program, [site], tmp_path / "cache")
+    assert out == "acme-hooks devmod.hooks.devmod_compile.opencl\n"
+
+
 @pytest.mark.row("R6")
 def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
     code = "import sys, devmod\nfrom devmod_runtime import run_compiler\nassert run_compiler(b'', devmod.Target('opencl')) is None\nassert 'pluggy' not in sys.modules"

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from distributions import SOURCE
 from each_case import raised, refusal
@@ -56,6 +57,18 @@ def test_a_file_object_is_read_by_ranges() -> None:
     assert file.bytes_read == 4096 + len(B)
     assert module.imports[1].save_to_bytes() == B
     assert file.bytes_read == 4096 + len(B)
+
+
+def test_constants_are_read_together_and_once() -> None:
+    tensors = {name: np.full(5000, at, "uint8") for at, name in enumerate("abc")}
+    module = devmod.const_loader(tensors, {"two": ["a", "b"], "all": ["c", "b", "a"]})
+    file = Reads(devmod.dumps(module))
+    constants = devmod.load(file)
+    constants["two"]()
+    before = file.bytes_read
+    values = [each.numpy()[[0, -1]].tolist() for each in constants["all"]()]
+    assert values == [[2, 2], [1, 1], [0, 0]]
+    assert file.bytes_read == before + 5000
 
 
 def test_an_index_of_several_kB_is_read_whole() -> None:

@@ -1,8 +1,8 @@
 """Change a source of Python by rule, at the places that its syntax tree has.
 
 Each change replaces a part of the text, so that comments and lines stay. These are not changed:
-texts, also those of errors, which tests compare whole; types; assertions; decorators; conditions on
-the version of Python or the system, of which a run has one.
+texts, also those of errors, which tests compare whole; types; assertions, also that of `zip`;
+decorators; conditions on the version of Python or the system, of which a run has one.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Rules(Recorder):
             self.add("swap", start, end, new)
         arguments = [*node.args, *node.keywords]
         for at, keyword in enumerate(node.keywords):
-            if keyword.arg is None:
+            if keyword.arg is None or _is_skipped(keyword):
                 continue
             start, end = self._span(keyword)
             position = len(node.args) + at
@@ -237,6 +237,8 @@ def _is_skipped(node: ast.AST) -> bool:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case ast.keyword(arg="strict"):
             return True
         case ast.Compare():
             return _is_of_the_machine(node)
