@@ -14,7 +14,7 @@ from each_case import refusal
 from forked import python
 
 import devmod
-from devmod.backend import DiskCache
+from devmod.backend import DiskCache, size_bound
 
 BINARY = b"\0binary\n"
 
@@ -351,7 +351,28 @@ def test_temporary_files_of_killed_processes_are_removed_after_an_hour(
     assert (old.exists(), young.exists()) == (False, True)
 
 
-@pytest.mark.parametrize("text", ["lots", "1.5G", "-1", "1" * 30, "²"])
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("", 1 << 30),
+        ("0", 0),
+        ("500000001", 500_000_001),
+        ("3k", 3 << 10),
+        ("5MB", 5 << 20),
+        ("7GiB", 7 << 30),
+        ("2T", 2 << 40),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, 1 << 30),
+    ],
+)
+def test_a_bound_is_a_number_of_bytes(
+    text: str, bound: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", text)
+    assert size_bound() == bound
+
+
+@pytest.mark.parametrize("text", ["lots", "1.5G", "-1", "1" * 19, "²"])
 def test_an_invalid_bound_is_ignored(
     text: str, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

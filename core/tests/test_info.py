@@ -28,6 +28,8 @@ from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
         ((6, 8, 1), "bool"),
         ((10, 8, 2), "float8_e4m3fnx2"),
         ((200, 12, 1), "type200_12"),
+        ((255, 255, 1), "type255_255"),
+        ((2, 255, 65535), "float255x65535"),
     ],
 )
 def test_a_type_has_a_name(dtype: tuple[int, int, int], text: str) -> None:
@@ -52,7 +54,10 @@ def test_every_type_survives_a_round_trip_through_its_name(dtype: tuple[int, int
         "type2_32",
         "type3_64",
         "handle64x",
-        "float32x70000",
+        "float32x65536",
+        "uint256",
+        "type256_9",
+        "type200_256",
         "Int32",
         "int٣",
     ],
