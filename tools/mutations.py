@@ -69,19 +69,26 @@ class Room(NamedTuple):
     marker: str = "not volume"
 
 
+_ONNX = "tests/test_onnx*.py"
 _BYTES = ["tests/test_readers.py", "tests/test_golden*.py", "tests/test_tuned_readers.py"]
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
 _TOY = "runtime/tests/toy/test_*.py"
 ROOMS = {
     "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES], 97),
-    "readers": Room(["readers/src/**/*.py"], ["readers/tests/test_*.py"], 97),
+    "readers": Room(
+        ["readers/src/**/*.py"],
+        ["readers/tests/test_*.py", "tests/test_verify_payloads.py", "tests/test_twin.py"],
+        97,
+    ),
     "readers-c": Room(
         ["readers/c/devmod_reader.c"], ["readers/tests/test_c_reader.py", *_BYTES], 97
     ),
     "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
     "runtime": Room(["runtime/src/**/*.py"], [_TOY, "runtime/tests/driver_api/test_*.py"], 95),
     "targets": Room(["targets/src/**/*.py"], ["targets/tests/test_*.py"], 92),
-    "models": Room(["models/src/**/*.py"], ["models/tests/test_*.py"], 92),
+    "models": Room(
+        ["models/src/**/*.py"], ["models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
+    ),
     "plugins": Room(["plugins/*/src/**/*.py"], ["plugins/*/tests/test_*.py"], 92),
     "simulators": Room(["simulators/src/**/*.py"], ["simulators/tests/**/test_*.py"], 92, ""),
 }
