@@ -146,6 +146,24 @@ def test_notes_are_read_once() -> None:
     check_error(FormatError, lambda: read_code_object(elf(note, section * 4000)), message)
 
 
+def test_notes_end_inside_the_file() -> None:
+    metadata = msgpack.packb({"amdhsa.kernels": []})
+    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata
+
+    def code_with(at: int, size: int) -> bytes:
+        section = struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, at, size, 0, 0, 1, 0)
+        return elf(b"", section) + note
+
+    end = len(code_with(0, 0))
+    assert read_code_object(code_with(end - len(note), len(note))) == {}
+    message = "the rocm payload of format 'hsaco' is damaged, or is not a code object: its notes end outside the file"
+    for at, size in ((end - len(note), len(note) + 1), (end + 1, 0), (64, 1 << 40)):
+        code = code_with(at, size)
+        with pytest.raises(FormatError) as caught:
+            read_code_object(code)
+        assert str(caught.value) == message
+
+
 def test_symbols_are_read_once() -> None:
     symbols = struct.pack("<IBBHQQ", 1, 0, 0, 1, 0, 0) * 20_000
     section = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, 64, len(symbols), 0, 0, 1, 24)

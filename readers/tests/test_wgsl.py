@@ -312,6 +312,27 @@ def test_other_uniforms_are_one_value(
     assert blocks == ()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "problem"),
+    [
+        ("size(11)", "size(11); expected at least 12 for vec3<f32>"),
+        ("align(8)", "align(8); expected a power of two that is a multiple of 16"),
+        ("align(24)", "align(24); expected a power of two that is a multiple of 16"),
+        ("align(48)", "align(48); expected a power of two that is a multiple of 16"),
+        ("align(0)", "align(0); expected a power of two that is a multiple of 16"),
+    ],
+)
+def test_a_member_with_less_than_its_type_needs(attribute: str, problem: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        uniform(f"@{attribute} a: vec3f")
+    assert str(caught.value).endswith(f"the member 'a' has @{problem}")
+
+
+@pytest.mark.parametrize("attribute", ["size(12)", "size(13)", "align(16)", "align(32)"])
+def test_a_member_with_what_its_type_needs(attribute: str) -> None:
+    assert uniform(f"@{attribute} a: vec3f")
+
+
 def test_a_uniform_without_a_struct() -> None:
     params, blocks = params_of("@group(1) @binding(0) var<uniform> n: vec2<u32>;", "_ = n;")
     assert params == (Param("n", "scalar", "uint32x2", at=(0, 0)),)
