@@ -316,6 +316,7 @@ def test_a_seed_chooses_changes_of_different_lines_that_compile(copy: mutations.
     [
         ("a.py", "x = f(a, b=1)\n", "x = f(a b)\n"),
         ("a.c", "int x = 1 + 2;\n", "char 1 x;\n"),
+        ("a.c", "int x = 1;\n", 'int f(void)\n{\n    return "a";\n}\n'),
         ("a.js", "const x = 1;\n", "const = 1;\n"),
     ],
 )

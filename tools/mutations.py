@@ -193,7 +193,8 @@ def compiles(mutant: Mutant, root: Path = ROOT) -> bool:
     command = ["node", "--check", "--input-type=module", "-"]
     if mutant.path.suffix == ".c":
         folder = str((root / mutant.path).parent)
-        command = ["cc", "-fsyntax-only", "-w", f"-I{folder}", "-xc", "-"]
+        flags = ["-std=c11", "-Wall", "-Wextra", "-Werror"]  # as the tests build it
+        command = ["cc", "-fsyntax-only", *flags, f"-I{folder}", "-xc", "-"]
     return not subprocess.run(command, input=text, text=True, capture_output=True).returncode
 
 
