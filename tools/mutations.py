@@ -46,6 +46,8 @@ _OF_A_FILE, _FAST = 3, 0.2
 _START, _SLOWER = 60, 5
 #: The tracer is planted behind it.
 _FIRST_LINE = "from __future__ import annotations"
+#: The limit in seconds of the tests of a file while their lines are recorded.
+_RECORDING = 3600
 #: The limit in seconds where it is not known what the tests take.
 _LIMIT = 600
 
@@ -250,7 +252,11 @@ class Copy:
         text = package.read_text().replace(_FIRST_LINE, f"{_FIRST_LINE}; {tracer}", 1)
         with breakages.planted(package, text):
             run = subprocess.run(
-                [*command, *options, str(path)], cwd=self.root, capture_output=True, text=True
+                [*command, *options, str(path)],
+                cwd=self.root,
+                capture_output=True,
+                text=True,
+                timeout=_RECORDING,
             )
         if not draft.exists():
             raise SystemExit(f"{path}: its tests ended early:\n{run.stdout[-2000:]}{run.stderr}")
@@ -263,7 +269,7 @@ class Copy:
         for stage in stages:
             while True:
                 with breakages.planted(path, text):
-                    failed = self._run(stage, "--cache-clear")
+                    failed = self._run(stage)
                 if not failed:
                     break
                 if self._passes_otherwise(failed, stage):
@@ -272,6 +278,10 @@ class Copy:
 
     def _passes_otherwise(self, failed: str, stage: Stage) -> bool:
         """Return whether a failed test passes without the change."""
+        if failed.startswith("exit code"):
+            collected = self._run(Stage(["--collect-only", *stage.tests], stage.limit))
+            if collected:
+                raise RuntimeError(f"tests are not found without a change: {collected}")
         if "::" not in failed or failed in self._passing:
             return True
         tests: list[str] = []  # those before it may be the reason
@@ -282,21 +292,27 @@ class Copy:
             tests.append(each)
             if each.startswith(failed):
                 break
-        if not self._run(Stage(tests, stage.limit), "--cache-clear"):
+        if not self._run(Stage(tests, stage.limit)):
             self._passing.add(failed)
             return True
         self._failing.add(tests[-1])
         return False
 
-    def _run(self, stage: Stage, option: str) -> str:
+    def _run(self, stage: Stage) -> str:
+        """Return the first test that fails, or ""."""
         tests = [each for each in stage.tests if each not in self._failing]
         if not tests:
             return ""
         deselected = [f"--deselect={each}" for each in sorted(self._failing)]
-        marker = self.room.marker
-        limit = stage.limit
-        names = [*deselected, *tests]
-        return breakages.run(self._python, names, option, limit, copy=self.root, marker=marker)[0]
+        failed, _ = breakages.run(
+            self._python,
+            [*deselected, *tests],
+            "--cache-clear",
+            stage.limit,
+            copy=self.root,
+            marker=self.room.marker,
+        )
+        return failed
 
 
 def _by_source(places: list[int], starts: list[tuple[int, Path]]) -> dict[str, set[int]]:

@@ -27,8 +27,6 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         self._lines = folder / "lines"
-        sources = (folder / "sources").read_text(encoding="utf-8").splitlines()
-        self._starts = [int(each.partition(" ")[0]) for each in sources]
         self.tests: dict[str, tuple[float, list[int]]] = {}
 
     def take(self) -> list[int]:
