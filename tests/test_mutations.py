@@ -294,6 +294,16 @@ def test_a_change_with_which_a_test_does_not_end_is_noticed(
     assert mutations.judge_all([loop], [copy]) == [True]
 
 
+def test_a_file_whose_tests_do_not_end_while_they_are_traced_is_not_used(
+    copy: mutations.Copy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path("core/tests/test_other.py")
+    (copy.root / path).write_text("import time\n\ndef test_it():\n    time.sleep(1000)\n")
+    monkeypatch.setattr(mutations, "_RECORDING", 2)
+    assert copy.record(path) == mutations.Tests(path.as_posix(), {}, {})
+    assert capsys.readouterr().out.startswith(f"{path} is not used: ")
+
+
 def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Copy) -> None:
     text = "import devmod\n\ndef test_small():\n    assert devmod.is_small(4)\n"
     (copy.root / "core" / "tests" / "test_small.py").write_text(text)

@@ -20,12 +20,14 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -47,7 +49,7 @@ _START, _SLOWER = 60, 5
 #: The tracer is planted behind it.
 _FIRST_LINE = "from __future__ import annotations"
 #: The limit in seconds of the tests of a file while their lines are recorded.
-_RECORDING = 3600
+_RECORDING = 600
 #: The limit in seconds where it is not known what the tests take.
 _LIMIT = 600
 
@@ -250,16 +252,25 @@ class Copy:
         package = self.root / "core" / "src" / "devmod" / "__init__.py"
         tracer = f"exec(open({str(TOOLS / 'lines.py')!r}).read(), {{'FOLDER': {str(marks)!r}}})"
         text = package.read_text().replace(_FIRST_LINE, f"{_FIRST_LINE}; {tracer}", 1)
-        with breakages.planted(package, text):
-            run = subprocess.run(
+        with (
+            breakages.planted(package, text),
+            subprocess.Popen(
                 [*command, *options, str(path)],
                 cwd=self.root,
-                capture_output=True,
-                text=True,
-                timeout=_RECORDING,
-            )
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as process,
+        ):
+            try:
+                process.wait(_RECORDING)
+            except subprocess.TimeoutExpired:
+                print(f"{path} is not used: its tests do not end while a tracer runs", flush=True)
+                draft.write_text("{}")
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
         if not draft.exists():
-            raise SystemExit(f"{path}: its tests ended early:\n{run.stdout[-2000:]}{run.stderr}")
+            raise SystemExit(f"{path}: its tests end the process")
         shutil.move(draft, result)
 
     def judge(self, mutant: Mutant, stages: list[Stage]) -> str:
