@@ -78,6 +78,7 @@ C = [
     ("arithmetic", "x = a / b;", ["x = a * b;"]),
     ("logic", "x = a && !b;", ["x = a || !b;", "x = a && b;"]),
     ("number", "x = 7u;", ["x = 8u;", "x = 6u;"]),
+    ("number", "x = 0600;", ["x = 385;", "x = 383;"]),
     ("index", "x = y[0];", ["x = y[1];"]),
     ("sign", "x = -a;", ["x = a;"]),
     ("guard", "if (a)\n    return;", ["if (0)\n    return;"]),

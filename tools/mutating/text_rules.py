@@ -130,7 +130,9 @@ class _Rules(Recorder):
         found = _NUMBER.fullmatch(token.text)
         if found is None:
             return
-        value = int(found[1].replace("_", ""), 0)
+        digits = found[1].replace("_", "")
+        base = 8 if digits[0] == "0" and digits.isdigit() else 0
+        value = int(digits, base)
         is_index = self._text_at(at - 1) == "[" and self._text_at(at + 1) == "]"
         rule = "index" if is_index else "number"
         self.add(rule, token.start, token.end, f"{value + 1}{found[2]}")
