@@ -190,6 +190,28 @@ def test_the_first_thing_that_is_missing(
     assert reason(interface, device, **capabilities) == expected
 
 
-def test_the_features_of_spirv_are_its_capabilities() -> None:
-    names = {"fp16": "Float16", "fp64": "Float64", "int64_atomics": "Int64Atomics"}
-    assert {name: " ".join(map(capability_name, FEATURES[name].spirv)) for name in names} == names
+#: The names of each feature: SPIR-V's capabilities, OpenCL's extensions, WGSL's and WebGPU's.
+NAMES_OF_FEATURES = {
+    "fp16": ("Float16", "cl_khr_fp16", "f16", "shader-f16"),
+    "fp64": ("Float64", "cl_khr_fp64 cl_amd_fp64", "", ""),
+    "image_writes_3d": ("", "cl_khr_3d_image_writes", "", ""),
+    "images": ("13 14 15", "", "", ""),
+    "int64_atomics": ("Int64Atomics", "cl_khr_int64_base_atomics", "", ""),
+    "launch_constants": ("", "", "", ""),
+    "subgroup_size": ("", "cl_intel_required_subgroup_size", "", ""),
+    "subgroups": (
+        "58 GroupNonUniform",
+        "cl_khr_subgroups cl_intel_subgroups",
+        "subgroups",
+        "subgroups",
+    ),
+}
+
+
+def test_a_feature_has_the_names_of_each_api() -> None:
+    names = {}
+    for name, each in FEATURES.items():
+        assert " " in each.meaning
+        spirv = " ".join(map(capability_name, each.spirv))
+        names[name] = (spirv, " ".join(each.opencl), each.wgsl, each.webgpu)
+    assert names == NAMES_OF_FEATURES

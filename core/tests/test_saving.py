@@ -60,7 +60,8 @@ print(*sorted(f"{mode:04o}" for mode in modes))
 
 @pytest.mark.parametrize("act", ["save", "write_to_file"])
 @pytest.mark.parametrize(
-    ("mode", "seen"), [(0o600, {"0600"}), (0o640, {"0600", "0640"}), (None, {"0644"})]
+    ("mode", "seen"),
+    [(0o600, {"0600"}), (0o640, {"0600", "0640"}), (0o751, {"0600", "0751"}), (None, {"0644"})],
 )
 def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
     act: str, mode: int | None, seen: set[str], tmp_path: Path
