@@ -1164,6 +1164,12 @@ def test_every_target_of_core_is_registered(kind: str) -> None:
         RUNTIMES[kind],
         f"pip install devmod-{kind}",
     )
+    package = f"devmod_targets.{kind}"
+    assert (spec.compiler, spec.toolchain, spec.build_extra) == (
+        f"{package}.compile:compile",
+        f"{package}.toolchain:TOOLCHAIN",
+        f"build-{kind}",
+    )
 
 
 # -- real installers
