@@ -85,7 +85,11 @@ _USES_OF_READERS = [
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
 _TOY = "runtime/tests/toy/test_*.py"
 ROOMS = {
-    "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES], 97),
+    "core": Room(
+        ["core/src/**/*.py"],
+        ["core/tests/test_*.py", _TOY, *_BYTES, "tests/test_program_tools.py"],
+        97,
+    ),
     "readers": Room(["readers/src/**/*.py"], ["readers/tests/test_*.py", *_USES_OF_READERS], 97),
     "readers-c": Room(
         ["readers/c/devmod_reader.c"], ["readers/tests/test_c_reader.py", *_BYTES], 97

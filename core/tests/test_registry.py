@@ -469,6 +469,7 @@ def test_an_unknown_group_is_a_format_error() -> None:
             "unknown group of entry points; the groups are devmod.create, devmod.load_from_bytes, devmod.load_from_file, devmod.targets, "
             "devmod.device, devmod.hooks, devmod.conformance, devmod.commands, devmod.bundles, devmod.protocol"
         )
+        assert refusal(devmod.FormatError, devmod.register, group, "npu", object()) == text
 
 
 @pytest.mark.parametrize(
