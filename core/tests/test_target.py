@@ -89,6 +89,14 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
             "Did you mean 'opencl'?",
         ),
         (
+            "cuda -a=b -arch sm_80 -c d",
+            "the target 'cuda -a=b -arch sm_80 -c d' has '-arch', which is not of the form -name=value. Did you mean '-arch=sm_80'?",
+        ),
+        (
+            "cuda -a=b -arch",
+            "the target 'cuda -a=b -arch' has '-arch', which is not of the form -name=value",
+        ),
+        (
             "cuda -arch sm_80",
             "the target 'cuda -arch sm_80' has '-arch', which is not of the form -name=value. Did you mean '-arch=sm_80'?",
         ),
