@@ -12,6 +12,7 @@ from each_case import check_each
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+import breakages  # noqa: E402
 import mutations  # noqa: E402
 from mutating import python_rules, text_rules  # noqa: E402
 from mutating.mutant import RULES, Mutant  # noqa: E402
@@ -311,6 +312,16 @@ def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Co
     (path,) = mutations.files(copy.room.sources, copy.root)
     (small,) = [each for each in python_rules.mutants(path, PACKAGE) if each.new == "<="]
     assert mutations.judge_all([small], [copy]) == [False]
+
+
+def test_a_planted_change_is_removed_without_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n")
+    before = path.stat().st_mtime_ns
+    with breakages.planted(path, "x = 2\n"):
+        assert path.read_text() == "x = 2\n"
+        assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_text(), path.stat().st_mtime_ns) == ("x = 1\n", before)
 
 
 def test_a_seed_chooses_changes_of_different_lines_that_compile(copy: mutations.Copy) -> None:

@@ -216,14 +216,17 @@ def run(
 
 @contextmanager
 def planted(path: Path, text: str) -> Iterator[None]:
-    """Replace the text of a file of a copy, and restore it."""
-    original = path.with_suffix(".original")
-    shutil.move(path, original)  # with its time, by which Python's bytecode is known
+    """Replace the text of a file of a copy, and restore it with its time, by which Python's
+    bytecode is known. Meanwhile no other file is beside it: some tests list its folder.
+    """
+    data = path.read_bytes()
+    times = path.stat()
     try:
         path.write_text(text)
         yield
     finally:
-        shutil.move(original, path)
+        path.write_bytes(data)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
