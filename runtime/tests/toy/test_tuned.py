@@ -187,6 +187,39 @@ def test_the_nearest_sizes_decide() -> None:
     assert chosen([backwards]) == FIRST, "the order in which sizes were measured decides nothing"
 
 
+def measured(first: tuple[float, int, float], second: tuple[float, int, float]) -> TuningRecord:
+    """Return a record at n=1000 of the first two variants: the seconds, turns and spread of
+    each.
+    """
+    made = record({1000: {FIRST: first[0], SECOND: second[0]}})
+    turns = {((1000,), FIRST): first[1:], ((1000,), SECOND): second[1:]}
+    return made.replace(turns={case: own for case, own in turns.items() if own[0]})
+
+
+def test_a_variant_replaces_the_first_one_if_it_is_certainly_faster() -> None:
+    check_choices(
+        SECOND,
+        [measured((10e-6, 25, 0.1e-6), (9e-6, 25, 9e-6))],  # its own spread does not count
+        [measured((10e-6, 25, 4e-6), (5e-6, 25, 0.0))],
+        [measured((10e-6, 0, 0.0), (9.99e-6, 0, 0.0))],  # of another tool
+        [measured((10e-6, 100, 0.0), (9.9e-6, 6, 0.0))],
+    )
+    check_choices(
+        FIRST,
+        [measured((10e-6, 25, 4e-6), (9e-6, 25, 0.0))],
+        [measured((10e-6, 25, 0.0), (9.95e-6, 25, 0.0))],
+        [measured((10e-6, 5, 0.0), (1e-6, 25, 0.0))],  # too few turns of one of them
+        [measured((10e-6, 25, 0.0), (1e-6, 5, 0.0))],
+        [measured((10e-6, 1, 0.0), (1e-6, 1, 0.0))],
+    )
+    # At the nearest size there is no settled time.
+    few = measured((1e-6, 5, 0.0), (10e-6, 5, 0.0))
+    check_choices(SECOND, [few, record({9000: {FIRST: 2e-6, SECOND: 1e-6}})])
+    # The noise of the first variant grows with its time by the blocks, here to 16 times.
+    made = measured((10e-6, 25, 4e-6), (9e-6, 25, 0.0))
+    assert module(records=[made])[0]["f"].launch_config(n=16_000).block[0] == 8
+
+
 def test_times_count_by_the_blocks_of_the_call(
     capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +242,13 @@ def test_times_count_by_the_blocks_of_the_call(
 
 def others(count: int, times: Times, **fields: Any) -> list[TuningRecord]:
     return [record(times, device=f"other {number}", **fields) for number in range(count)]
+
+
+def test_times_of_few_turns_are_no_times_of_another_device() -> None:
+    few = {((1000,), SECOND): (5, 0.0)}
+    three = others(3, {1000: ALL})
+    check_choices(SECOND, three)
+    check_choices(THIRD, [each.replace(turns=few) for each in three])
 
 
 def test_three_devices_decide_for_one_that_nobody_measured() -> None:

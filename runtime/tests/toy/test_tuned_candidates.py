@@ -188,6 +188,12 @@ def test_explain_says_that_the_driver_changed_and_whose_record_it_is() -> None:
         f"{second}the fastest in the file's records of the architecture t1 at n=1000: 1 ms, on sister": [
             record(times, device="sister", arch="t1", driver="0")
         ],
+        f"{first}none is certainly faster than the first variant in the file's records of this device at n=1000: 3 us": [
+            record({1000: {FIRST: 3e-6, SECOND: 2e-6}}).replace(turns={((1000,), FIRST): (9, 3e-6)})
+        ],
+        f"{first}the first variant: the records of this device have no settled time": [
+            record({1000: {SECOND: 2e-6}}).replace(turns={((1000,), SECOND): (1, 0.0)})
+        ],
         f"{first}the first variant that did not fail on this device": [
             record({1000: {SECOND: None}})
         ],

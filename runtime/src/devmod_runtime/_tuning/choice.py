@@ -2,8 +2,9 @@
 
 Records choose in this order: those of the user for the device, those of the file for it, then the
 user's and the file's for its architecture. Among them, the sizes nearest to those of the call
-decide, and of these the shortest time, by the number of blocks. A device without records takes the
-first variant, unless `_MIN_DEVICES` devices of its kind show one that is always good.
+decide, and of these the shortest time, by the number of blocks, if it is certainly shorter than
+that of the first variant. A device without records takes the first variant, unless `_MIN_DEVICES`
+devices of its kind show one that is always good.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from devmod._modules.tuning import Offer
 from devmod._util.text import duration_text
 from devmod.backend import ExpressionError, Tuning, environment_text
 from devmod.errors import count_text
+from devmod_runtime._tuning.noise import Estimate
 
 Constant = bool | int | float | str
 #: The values of a variant's constants.
 Values = tuple[Constant, ...]
-#: The seconds of each variant, inf if it failed.
+#: The seconds of each variant with enough turns, inf if it failed.
 Times = dict[Values, float]
 Sizes = tuple[int, ...]
-Measurements = dict[Sizes, Times]
 #: The numbers of blocks of variants, at measured sizes and at others.
 Blocks = dict[Values, tuple[int, int]]
+Measurements = dict[Sizes, dict[Values, Estimate]]
 
 #: The environment variable that turns records off, and its values that do.
 VARIABLE = "DEVMOD_TUNE"
@@ -114,6 +116,8 @@ class VariantChooser:
         self._common: Values = ()
         if not self._sources:
             self._common = self._find_common(every)
+        else:
+            self._without = ": the records of this device have no settled time"
 
     def _label(self, owner: str, record: TuningRecord) -> str:
         """Return where times are from; "" if they do not count on the device."""
@@ -146,13 +150,24 @@ class VariantChooser:
         for label, measurements in self._sources.items():
             nearest = sorted(measurements, key=lambda each: (_distance(each, sizes), each))
             at_nearest = measurements[nearest[0]]
-            working = [each for each in working if at_nearest.get(each, 0) < inf]
+            failed = [each for each, time in at_nearest.items() if not time.seconds]
+            working = [each for each in working if each not in failed]
             for measured in nearest:
-                times = measurements[measured]
+                times = _times_of(measurements[measured])
                 blocks = self._blocks(times, measured, sizes)
-                best = _fastest(working, _expected(times, blocks))
-                if best is not None:
-                    return VariantChoice(best, self._reason(label, measured, times, best, blocks))
+                expected = _expected(times, blocks)
+                fastest = _fastest(working, expected)
+                if fastest is None:
+                    continue
+                best = fastest
+                default = next(iter(self._variants))
+                time = measurements[measured].get(default)
+                if default in working and time is not None:
+                    least = expected.get(default, 0.0) * (1 - min(time.noise, 1.0))
+                    if least <= expected[fastest]:
+                        best = default
+                why = self._reason(label, measured, best, blocks, best == fastest)
+                return VariantChoice(best, why)
         if self._common in usable:
             return VariantChoice(
                 self._common,
@@ -182,12 +197,13 @@ class VariantChooser:
         return found
 
     def _reason(
-        self, label: str, measured: Sizes, times: Times, best: Values, blocks: Blocks
+        self, label: str, measured: Sizes, best: Values, blocks: Blocks, is_fastest: bool
     ) -> str:
         """Return why a time chose a variant."""
+        times = self._sources[label][measured]
 
         def time_text(values: Values) -> str:
-            text = duration_text(times[values])
+            text = duration_text(times[values].seconds or inf)
             before, now = blocks.get(values, (1, 1))
             if before != now:
                 text += f" for {count_text(before, 'block')}, {now} here"
@@ -196,9 +212,12 @@ class VariantChooser:
         where = ""
         if measured:
             where = f" at {pairs_text(dict(zip(self._like.sizes, measured, strict=True)))}"
-        text = f"the fastest in {label}{where}: {time_text(best)}"
+        text = "the fastest in"
+        if not is_fastest:
+            text = "none is certainly faster than the first variant in"
+        text += f" {label}{where}: {time_text(best)}"
         default = next(iter(self._variants))
-        if best != default and times.get(default, inf) < inf:
+        if best != default and default in times and times[default].seconds:
             text += f", and the first variant {time_text(default)}"
         *_, record = [each for each in self._records[label] if (measured, best) in each.measured]
         if record.device != self._like.device:
@@ -215,7 +234,8 @@ class VariantChooser:
         devices = set()
         good = tuple(self._variants)
         for record in records:
-            for times in _joined([record]).values():
+            for measured in _joined([record]).values():
+                times = _times_of(measured)
                 best = _fastest(self._variants, times)
                 if best is None:
                     continue
@@ -237,10 +257,15 @@ def _joined(records: Iterable[TuningRecord]) -> Measurements:
         for (sizes, values), seconds in record.measured.items():
             if seconds is False:
                 wrong.add(values)
-            result.setdefault(sizes, {})[values] = seconds or inf
+            turns = record.turns.get((sizes, values), (0, 0.0))
+            result.setdefault(sizes, {})[values] = Estimate(seconds, *turns)
     for times in result.values():
-        times.update(dict.fromkeys(wrong, inf))
+        times.update(dict.fromkeys(wrong, Estimate(False)))
     return result
+
+
+def _times_of(measured: Mapping[Values, Estimate]) -> Times:
+    return {values: time.seconds or inf for values, time in measured.items() if time.noise < inf}
 
 
 def _expected(times: Times, blocks: Blocks) -> Times:

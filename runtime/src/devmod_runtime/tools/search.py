@@ -6,24 +6,27 @@ docs/design/runtime.md has the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf, sqrt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from random import Random
 from statistics import median, quantiles
 from time import monotonic
 from typing import Any, NamedTuple
 
+from devmod_runtime._tuning.noise import LEAST_TURNS, Estimate, fastest, is_certain, unsettled
+
 #: Up to so many variants, all are measured; of more a sample, then the neighbours of the best.
 MOST_MEASURED = 200
 _SAMPLE = 100
-#: A turn is so many launches of one variant; `_MOST_TURNS` of each variant decide.
+#: A turn is so many launches of one variant, and at most so many of its turns decide.
 LAUNCHES = 3
-_MOST_TURNS = 12
-#: A variant whose launches take so many times the median of the best gets no further turns.
+MOST_TURNS = 60
+#: After a launch that takes so many times the slowest turn of the best variant, a turn ends.
 _FAR = 2.0
-#: The least noise of a median, relative to it: clocks have steps.
-_LEAST_NOISE = 0.005
 
+#: The seconds of a variant by the number of the round, each the shortest of a turn: what else runs
+#: on the machine only adds to a time.
+Turns = dict[int, float]
 Constants = Mapping[str, Any]
 
 
@@ -47,43 +50,6 @@ class Timing(NamedTuple):
     is_wrong: bool = False
     is_refused: bool = False
 
-    @property
-    def median(self) -> float:
-        """The median of the times."""
-        return median(self.times)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        """The times below which a quarter and three quarters of the launches are."""
-        if len(self.times) == 1:
-            return self.times[0], self.times[0]
-        low, _, high = quantiles(self.times, n=4, method="inclusive")
-        return low, high
-
-    @property
-    def noise(self) -> float:
-        """By how much the median may be wrong: half the notch of a box plot (McGill, Tukey and
-        Larsen, Variations of Box Plots, 1978).
-        """
-        low, high = self.quartiles
-        notch = 1.57 * (high - low) / sqrt(len(self.times))
-        return max(notch, _LEAST_NOISE * self.median)
-
-    @property
-    def far(self) -> float:
-        """The time from which on a launch of another variant is much slower. If the machine is
-        busy, that of the slowest launch.
-        """
-        return max(_FAR * self.median, max(self.times))
-
-    def may_beat(self, best: Timing) -> bool:
-        """Return whether the variant may be as fast as another one, whose median is lower."""
-        if len(self.times) < LAUNCHES:  # what disturbs a launch may disturb the next one too
-            return True
-        if len(self.times) == LAUNCHES:
-            return min(self.times) <= best.far
-        return self.median - self.noise <= best.median + best.noise
-
 
 class _BudgetSpentError(Exception):
     """The time of the search is over."""
@@ -102,7 +68,7 @@ class Search:
     variants
         The constants of each variant, the default first.
     known
-        The seconds of variants that were measured before; None or False for one that failed.
+        What was measured of variants before. Those that are not settled are measured again.
     seconds
         How long the search may take. Default: no limit.
     report
@@ -112,7 +78,9 @@ class Search:
     Attributes
     ----------
     timings
-        The number of each variant that was measured, and its `Timing`.
+        The number of each variant that was measured, and all its launches.
+    best
+        The number of the fastest of the variants that were last compared; None if all failed.
     known
         The parameter.
     is_complete
@@ -124,7 +92,7 @@ class Search:
         launch: Callable[[int, float], Timing],
         variants: Sequence[Constants],
         *,
-        known: Mapping[int, float | None] = {},
+        known: Mapping[int, Estimate] = {},
         seconds: float = inf,
         report: Callable[[float, int | None, float], object] = lambda *_: None,
     ) -> None:
@@ -133,80 +101,84 @@ class Search:
         self.known = known
         self._end = monotonic() + seconds
         self._report = report
-        #: The best of the known variants, with which the others are compared.
-        self._anchor = _fastest(self.known)
         self.timings: dict[int, Timing] = {}
+        self.best: int | None = None
         self.is_complete = False
+        #: What is known of the variants that are not compared now.
+        self._found = dict(known)
+        #: The variants that are compared now, and the number of the round.
+        self._turns: dict[int, Turns] = {}
+        self._round = 0
 
     def run(self) -> None:
         """Measure all variants that are not known, or the promising ones of many."""
         try:
             for batch in self._batches():
-                for variant in batch:
-                    self._time(variant)
-                self._decide()
+                self._compare(batch)
             self.is_complete = True
         except _BudgetSpentError:
             pass
 
-    @property
-    def best(self) -> int | None:
-        """The number of the fastest variant that was measured here; None if all failed."""
-        return _fastest({each: self.timings[each].median for each in self._usable()})
-
-    def seconds(self) -> dict[int, float | None]:
-        """Return the median of each variant, with those that were known before, in the order of the
-        variants. None is one that failed, and False one with wrong results.
+    def results(self) -> dict[int, Estimate]:
+        """Return what is known of each variant, in the order of the variants.
 
         The machine may be slower today than when the others were measured: the best of those is
         measured again, and the new times are scaled by its change.
         """
-        found = dict(self.known)
-        scale = 1.0
-        if self._anchor is not None and self._anchor in self._usable():
-            scale = (self.known[self._anchor] or 0.0) / self.timings[self._anchor].median
+        found = dict(self._found)
+        for variant, time in self._estimates().items():
+            before = found.get(variant)
+            if before is None or time.turns >= LEAST_TURNS:
+                found[variant] = time
         for variant, timing in self.timings.items():
             if timing.is_wrong:
-                found[variant] = False
+                found[variant] = Estimate(False)
             elif timing.problem:
-                found[variant] = None
-            elif variant not in self.known:
-                found[variant] = timing.median * scale
+                found[variant] = Estimate(None)
         return dict(sorted(found.items()))
+
+    def unsettled(self) -> list[int]:
+        """Return the variants of which it is not known whether they are faster than the best."""
+        found = unsettled(self.results())
+        for each in self._turns:
+            if self.best in (None, each) or each in found:
+                continue
+            if not is_certain(self._ratios(each, self.best), each == 0):
+                found.append(each)
+        return found
 
     # -- Which variants.
 
     def _batches(self) -> Iterator[list[int]]:
+        again = unsettled(self.known)
         new = [each for each in range(len(self._variants)) if each not in self.known]
-        if not new:
+        if not new and not again:
             return
-        if self._anchor is not None:
-            yield [self._anchor]
         if len(self._variants) <= MOST_MEASURED:
-            yield new
+            yield sorted([*again, *new])
             return
 
         count = min(max(_SAMPLE - len(self.known), 0), len(new))
         sample = Random(0).sample(new, count)  # noqa: S311 - the same for all
         if 0 in new:  # the default is compared with all others
             sample.insert(0, 0)
-        yield list(dict.fromkeys(sample))
+        yield list(dict.fromkeys([*again, *sample]))
         yield from self._climb()
 
     def _climb(self) -> Iterator[list[int]]:
         """Yield the neighbours of the best variant, until none of them is better."""
         before = None
-        best = _fastest(self.seconds())
+        best = fastest(self.results())
         while best is not None and best != before:
-            room = MOST_MEASURED - len(self.seconds())
+            room = MOST_MEASURED - len(self.results())
             yield self._neighbours(best)[: max(room, 0)]
             before = best
-            best = _fastest(self.seconds())
+            best = fastest(self.results())
 
     def _neighbours(self, variant: int) -> list[int]:
         """Return the variants without a time that differ from one in a single constant."""
         own = self._variants[variant]
-        measured = self.seconds()
+        measured = self.results()
         found = []
         for number, other in enumerate(self._variants):
             changes = [name for name in own if own[name] != other[name]]
@@ -216,35 +188,34 @@ class Search:
 
     # -- The times.
 
-    def _usable(self) -> list[int]:
-        return [each for each, timing in self.timings.items() if not timing.problem]
-
-    def _decide(self) -> None:
-        """Give turns to the variants that may be the best, until one is left, or each had
-        enough.
+    def _compare(self, batch: Sequence[int]) -> None:
+        """Give turns to variants beside the best one that is known, until all are settled, or have
+        had enough.
         """
-        for turn in range(1, _MOST_TURNS):
-            rivals = self._rivals()
-            if len(rivals) < 2:
-                return
-            if turn % 2:  # what changes over time changes both alike
-                rivals.reverse()
-            for each in rivals:
-                self._time(each)
+        self._found = self.results()
+        self._turns = {}
+        anchor = fastest(self._found)
+        self.best = None
+        rivals = list(batch)
+        if anchor is not None:
+            rivals.insert(0, anchor)
+        while rivals:
+            self._give_turns(dict.fromkeys(rivals))
+            rivals = []
+            for each in self.unsettled():
+                if len(self._turns.get(each, ())) < MOST_TURNS:
+                    rivals.append(each)
+            if self.best is not None and rivals:
+                rivals.append(self.best)
+            # What changes over time changes all alike.
+            rivals.sort(reverse=self._round % 2 == 1)
 
-    def _rivals(self) -> list[int]:
-        """Return the variants that may be the best by what was measured."""
-        best = self.best
-        if best is None:
-            return []
-        fastest = self.timings[best]
-        rivals = []
-        for each in self._usable():
-            timing = self.timings[each]
-            is_open = len(timing.times) < LAUNCHES * _MOST_TURNS or each == best
-            if is_open and timing.may_beat(fastest):
-                rivals.append(each)
-        return rivals
+    def _give_turns(self, variants: Iterable[int]) -> None:
+        """Give each variant a turn: a round."""
+        self._round += 1
+        for each in variants:
+            self._time(each)
+        self._find_best(self._turns)
 
     def _time(self, variant: int) -> None:
         """Give a variant a turn."""
@@ -252,22 +223,79 @@ class Search:
             raise _BudgetSpentError
         limit = inf
         if self.best is not None:
-            limit = self.timings[self.best].far
+            limit = _FAR * max(self._turns[self.best].values())
         timing = self._launch(variant, limit)
-        if not timing.problem and variant in self.timings:
-            timing = Timing((*self.timings[variant].times, *timing.times))
-        self.timings[variant] = timing
+        if timing.problem:
+            self.timings[variant] = timing
+            self._turns.pop(variant, None)
+            if self.best == variant:
+                self.best = None
+                self._find_best(self._turns)
+        else:
+            before = self.timings.get(variant, Timing())
+            self.timings[variant] = Timing((*before.times, *timing.times))
+            self._turns.setdefault(variant, {})[self._round] = min(timing.times)
+            self._find_best([variant])
 
         seconds = 0.0
         if self.best is not None:
-            seconds = self.timings[self.best].median
-        share = len(self.seconds()) / min(len(self._variants), MOST_MEASURED)
+            seconds = median(self._turns[self.best].values())
+        measured = self._found.keys() | self.timings.keys()
+        share = len(measured) / min(len(self._variants), MOST_MEASURED)
         self._report(min(share, 1.0), self.best, seconds)
 
+    def _find_best(self, variants: Iterable[int]) -> None:
+        """Replace the best variant by those of others that are faster in the same rounds."""
+        for each in variants:
+            if self.best is None:
+                self.best = each
+            ratios = self._ratios(each, self.best)
+            if ratios and median(ratios) < 1:
+                self.best = each
 
-def _fastest(times: Mapping[int, float | None]) -> int | None:
-    """Return the variant with the shortest time; None without a time."""
-    found = [(time, each) for each, time in times.items() if time]
-    if not found:
-        return None
-    return min(found)[1]
+    def _ratios(self, variant: int, other: int) -> list[float]:
+        """Return the times of a variant by those of another one in the same rounds."""
+        others = self._turns[other]
+        ratios = []
+        for number, seconds in self._turns[variant].items():
+            if number in others:
+                ratios.append(seconds / others[number])
+        return ratios
+
+    def _estimates(self) -> dict[int, Estimate]:
+        """Return the times of the variants that are compared now: those of the best one, and what
+        others took of its time in the same rounds.
+        """
+        best = self.best
+        if best is None:
+            return {}
+        usual = median(self._turns[best].values())
+        base = usual
+        anchor = fastest(self._found)
+        if anchor is not None and anchor in self._turns:
+            ratios = self._ratios(anchor, best)
+            if ratios:
+                base = (self._found[anchor].seconds or base) / median(ratios)
+        found = {}
+        for each, turns in self._turns.items():
+            if each == best:
+                parts = [seconds / usual for seconds in turns.values()]
+            else:
+                parts = self._ratios(each, best)
+            if not parts:
+                continue
+            low, high = _quartiles(parts)
+            time = Estimate(base * median(parts), len(parts), base * (high - low), base * low)
+            if each == anchor:  # what others are scaled by keeps its time
+                before = self._found[each]
+                time = before._replace(turns=time.turns, spread=time.spread)
+            found[each] = time
+        return found
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """Return the first and the third quartile."""
+    if len(values) == 1:
+        return values[0], values[0]
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return low, high

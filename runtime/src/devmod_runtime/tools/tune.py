@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, product
-from math import exp, inf, log, nan
+from math import exp, inf, isnan, log, nan
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -25,6 +25,7 @@ from devmod.errors import (
     list_names,
 )
 from devmod_runtime._tuning.choice import pairs_text
+from devmod_runtime._tuning.noise import Estimate
 from devmod_runtime.tools.bench import Benchmark, Measurement, size_cases
 from devmod_runtime.tools.launches import Conversation, Settings, is_local
 from devmod_runtime.tools.program_steps import kernels_of
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 #: The most rows of a table, and the most lines of a plot. `to_dict` has all.
 _MOST_ROWS = 20
 _MOST_LINES = 8
+#: The most variants that a line names.
+_MOST_RIVALS = 3
 #: The seconds that the launches of one question may take by default, the first with its build.
 TIMEOUT = 60.0
 
@@ -58,11 +61,13 @@ class VariantTimes(NamedTuple):
     constants
         The constants of the variant by name.
     median, quartile1, quartile3
-        The seconds of a launch; nan if it failed.
+        The seconds of a turn, by those of the fastest variant in the same turns; nan if it failed.
     launches
         The number of launches that were timed; 0 if the time is one of an earlier record.
     problem
         Why it failed; "" if it did not.
+    is_settled
+        Whether the times tell if this variant is the fastest one.
     """
 
     function: str
@@ -74,6 +79,7 @@ class VariantTimes(NamedTuple):
     quartile3: float
     launches: int
     problem: str
+    is_settled: bool = True
 
     @property
     def label(self) -> str:
@@ -149,8 +155,12 @@ class TuningResult:
         lines: list[str] = []
         for group in self._groups():
             lines.extend(group.lines())
+            if self.is_complete:
+                lines.extend(group.unsettled())
         if not self.is_complete:
-            lines.append("the search has not come to its end; run it again for the other variants")
+            lines.append(
+                "the search has not come to its end; run it again for the times that are missing or not settled"
+            )
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -205,6 +215,26 @@ class _Group(NamedTuple):
         if len(shown) < len(seconds):
             yield f"  and {count_text(len(seconds) - len(shown), 'other')}"
         yield from self._failures()
+
+    def unsettled(self) -> Iterator[str]:
+        """Yield the sizes at which it is not known which variant is the fastest."""
+        by_size: dict[str, list[VariantTimes]] = {}
+        for each in self.times:
+            by_size.setdefault(each.size_label, []).append(each)
+        for size, times in by_size.items():
+            rivals = [each.label for each in times if not each.is_settled]
+            if not rivals:
+                continue
+            text = " or ".join(rivals[:_MOST_RIVALS])
+            if len(rivals) > _MOST_RIVALS:
+                text += f" or {len(rivals) - _MOST_RIVALS} more"
+            where = ""
+            if size:
+                where = f" at {size}"
+            yield (
+                f"not settled: this machine was busy. The fastest variant of {times[0].function}{where} is {text}; run it again. "
+                "Until then, calls take the first variant unless another one is certainly faster"
+            )
 
     def _failures(self) -> Iterator[str]:
         failed: dict[str, dict[str, None]] = {}
@@ -299,7 +329,8 @@ def tune(
     The launches are in another process. The results of each variant are compared with those of the
     first one. A variant that differs, ends the process or takes longer than
     `timeout` has failed, and the search goes on. The others are timed in turns with the same
-    inputs, by the device's clock if it has one, until the best two differ by more than their noise.
+    inputs, by the device's clock if it has one, until no other variant may be faster than the best
+    one by 3 %, or each had 60 turns. What is not settled then is measured again by the next search.
     Of more than 200 variants, a sample is measured, and then those that differ from the best in one
     constant. KeyboardInterrupt ends the search: the result has what was measured.
     """
@@ -405,7 +436,7 @@ class Tuner:
     def _tune(self, settings: Settings) -> None:
         """Measure a function on a device."""
         keys = set()
-        measured: dict[Any, float | None] = {}
+        measured: dict[Any, Estimate] = {}
         with _Launches(
             "devmod_runtime.tools.tune_launches",
             settings,
@@ -424,11 +455,11 @@ class Tuner:
                     keys.add(launches.key)
                     self._run_search(launches, measured)
             finally:
-                if any(measured.values()):
-                    self.result.records += (launches.record.replace(measured=measured),)
+                if any(each.seconds for each in measured.values()):
+                    self.result.records += (_with_times(launches.record, measured),)
 
-    def _run_search(self, launches: _Launches, measured: dict[Any, float | None]) -> None:
-        """Search with the inputs that are open, and add the seconds by key and values."""
+    def _run_search(self, launches: _Launches, measured: dict[Any, Estimate]) -> None:
+        """Search with the inputs that are open, and add the times by key and values."""
         done = self._begun
         total = len(self._tasks) * len(self._cases)
         subject = f"{launches.record.function} {pairs_text(launches.case)}".rstrip()
@@ -452,10 +483,21 @@ class Tuner:
             search.run()
         finally:
             self.result.is_complete &= search.is_complete
-            for variant, seconds in search.seconds().items():
-                self.result.times += (launches.row(search, variant, seconds),)
+            rivals: set[int | None] = {*search.unsettled()}
+            if rivals:
+                rivals.add(search.best)
+            for variant, time in search.results().items():
+                row = launches.row(search, variant, time)
+                self.result.times += (row._replace(is_settled=variant not in rivals),)
                 values = tuple(launches.variants[variant].values())
-                measured[launches.key, values] = seconds
+                measured[launches.key, values] = time
+
+
+def _with_times(record: TuningRecord, measured: Mapping[Any, Estimate]) -> TuningRecord:
+    """Return a record with times."""
+    seconds = {case: time.seconds for case, time in measured.items()}
+    turns = {case: (time.turns, time.spread) for case, time in measured.items() if time.turns}
+    return record.replace(measured=seconds, turns=turns)
 
 
 class _Launches(Conversation):
@@ -523,7 +565,7 @@ class _Launches(Conversation):
             self._reference = reference
         return timing
 
-    def known(self, records: Iterable[TuningRecord]) -> dict[int, float | None]:
+    def known(self, records: Iterable[TuningRecord]) -> dict[int, Estimate]:
         """Return the times of variants that records have of the same device and driver. A variant
         that was wrong is so with other sizes too.
         """
@@ -531,28 +573,29 @@ class _Launches(Conversation):
         known = {}
         for each in records:
             record = each.arranged(self.record.constants, self.record.sizes)
-            if record is None or record.replace(measured={}) != self.record:
+            if record is None or record.replace(measured={}, turns={}) != self.record:
                 continue
-            for (key, values), seconds in record.measured.items():
+            for case, seconds in record.measured.items():
+                key, values = case
                 if values in numbers and (key == self.key or seconds is False):
-                    known[numbers[values]] = seconds
+                    turns = record.turns.get(case, (0, 0.0))
+                    known[numbers[values]] = Estimate(seconds, *turns)
         return known
 
-    def row(self, search: Search, variant: int, seconds: float | None) -> VariantTimes:
+    def row(self, search: Search, variant: int, time: Estimate) -> VariantTimes:
         """Return what is known of a variant with the inputs that are open."""
         earlier = "it failed in an earlier search; --again launches it"
         timing = search.timings.get(variant, Timing((), earlier))
         launches = 0
         problem = ""
         times = (nan, nan, nan)
+        seconds = time.seconds
         if not seconds:
             problem = timing.problem
-        elif variant in search.known:
+        elif isnan(time.quartile1):
             times = (seconds, seconds, seconds)
         else:
-            low, high = timing.quartiles
-            scale = seconds / timing.median
-            times = (seconds, low * scale, high * scale)
+            times = (seconds, time.quartile1, time.quartile1 + time.spread)
             launches = len(timing.times)
         about = (self.record.function, self.device, self.case, self.variants[variant])
         return VariantTimes(*about, *times, launches, problem)
