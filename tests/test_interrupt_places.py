@@ -1,7 +1,8 @@
 """KeyboardInterrupt at each place of a use where CPython looks at signals: `interrupt_places.py`.
 
 Random moments do not find a place that lasts microseconds. Without
-``DEVMOD_TEST_INTERRUPT_PLACES=0``, which is all places, each use is interrupted at five of them.
+``DEVMOD_TEST_INTERRUPT_PLACES=0``, which is all places, each use is interrupted at five of them,
+and at those where a lock was just acquired.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from backend_checks import first_device
 
 PLACES = os.environ.get("DEVMOD_TEST_INTERRUPT_PLACES", "5")
 SEED = "1"
-#: In the order of `interrupt_places.USES`.
+#: In the order of `interrupt_places.Uses.all`.
 USES = ["first use", "load", "save", "call", "with", "exit"]
 
 
