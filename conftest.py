@@ -69,7 +69,15 @@ FOLDERS = pytest.StashKey[list[str]]()
 
 #: Rows of the conformance kit that start processes. make test runs them for OpenCL: each backend
 #: has tests of its own forks, and core writes the bytes of every kind.
-PROCESS_ROWS = {"R8", "R33-several", "R37-forks", "R37-interrupts", "R38-compiled", "R38-saved"}
+PROCESS_ROWS = {
+    "R8",
+    "R33-several",
+    "R37-forks",
+    "R37-interrupts",
+    "R38-compiled",
+    "R38-saved",
+    "R61",
+}
 #: Those of ROCm's rows that compile many times. What the stand-in for hiprtc reads shows nothing of
 #: the real one.
 ROCM_ROWS = {"R30-files"}

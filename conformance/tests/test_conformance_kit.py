@@ -73,7 +73,8 @@ FIRST = {
     if name != "interrupted_file"
     for row in FAULTS[name].rows
 }
-FIRST |= dict.fromkeys(FAULTS["compiles_random"].rows, "compiles_random")
+for quicker in ("compiles_random", "interrupted_opening"):
+    FIRST |= dict.fromkeys(FAULTS[quicker].rows, quicker)
 #: The rows that start processes. A run has those that do not, or all; the toy's run has all in make
 #: test.
 IN_PROCESSES = {
@@ -85,6 +86,7 @@ IN_PROCESSES = {
     "R37-interrupts",
     "R38-saved",
     "R39",
+    "R61",
 }
 RUNS = pytest.mark.parametrize(
     "chosen",
@@ -110,6 +112,53 @@ devmod.compile = missing
 class Cases(Conformance):
     kind = "toy"
     samples = (Sample.compiled("text", "toy"),)
+"""
+
+#: The toy as the wrong backends of R61 are, but each lock is released: it is slow, and right.
+SLOW = """
+import sys
+import threading
+import time
+from importlib import import_module
+
+import devmod_toy._entries as entries
+from devmod.backend import release_import_lock
+from devmod_toy._device import ToyDevice
+from devmod_toy._module import ToyModule
+from toy_faults import FAULTS
+from toy_faults._fault import Fault
+
+NAME = "slow"
+FAULTS[NAME] = slow = Fault((), "")
+LOCK = threading.Lock()
+BUILDING = []
+
+
+@slow.replaces(ToyDevice, "synchronize")
+def synchronize(before, self):
+    with LOCK:
+        time.sleep(0.02)
+        before(self)
+
+
+@slow.replaces(entries, "devices")
+def devices(before):
+    sys.modules.pop("toydriver", None)
+    release_import_lock()
+    thread = threading.Thread(target=__import__, args=("toydriver",), daemon=True)
+    thread.start()
+    thread.join()
+    return before()
+
+
+@slow.replaces(ToyModule, "launcher")
+def launcher(before, self, name, info):
+    try:
+        BUILDING.append(True)
+        import_module("asyncio")
+        return before(self, name, info)
+    finally:
+        BUILDING.clear()
 """
 
 
@@ -398,6 +447,16 @@ def test_a_device_that_other_processes_slow_down_conforms(
     found = outcomes("late_time", site, tmp_path / "cache", ToyConformance.timeout, monkeypatch)
     assert found == {"R37-elapsed": ("passed", "")}
     assert [*launches, *waits] == []
+
+
+@pytest.mark.volume
+@pytest.mark.row("R61")
+def test_a_slow_backend_that_releases_its_locks_conforms(tmp_path: Path) -> None:
+    site = put(tmp_path / "site")
+    (site / "toy_fault.py").write_text(SLOW)
+    found = results(site, tmp_path / "cache", "--row", "R61")
+    assert [each["reason"] for each in found.values()] == [""]
+    assert found["R61"]["outcome"] == "passed"
 
 
 def test_every_row_has_a_backend_that_fails_it() -> None:
@@ -720,7 +779,7 @@ def test_an_entry_that_is_not_a_conformance(
 
 
 def test_an_unknown_row() -> None:
-    listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R52-variants$"
+    listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R52-variants, R61$"
     with pytest.raises(
         devmod.FormatError, match=rf"^the conformance kit has no row 'xyz'\. {listed}"
     ):

@@ -232,6 +232,9 @@ class Conformance:
         The dotted name of the function or class that the backend calls once for each build of a
         payload, such as ``"devmod_vulkan._pipeline.Pipeline"``. Empty: all payloads are source, or
         the backend overrides `builds`.
+    interrupt_places : int
+        The places at which R61 interrupts the uses of the backend, beside those where a lock was
+        just acquired. 0 selects all of them; the row then needs a `timeout` of hours.
     timeout : float
         The seconds after which a process of one row, or the threads of one build, count as hanging.
         ``devmod conformance`` allows three times as long for a row.
@@ -249,6 +252,7 @@ class Conformance:
     bad_payloads: Sequence[Sample] = ()
     several_devices: Mapping[str, str] = {}
     build_step: str = ""
+    interrupt_places: int = 30
     timeout: float = 120
 
     @contextmanager

@@ -28,7 +28,14 @@ from devmod.backend import BINARY_SERIALIZABLE, release_import_lock, walk
 from devmod.errors import describe_error
 from devmod.plugins import GROUPS, find_spec, lookup
 from devmod.worker import answer_writer
-from devmod_conformance._payload import EXIT_STATUS, Payload, error_of, portable_argument, read_call
+from devmod_conformance._payload import (
+    EXIT_STATUS,
+    Payload,
+    error_of,
+    portable_argument,
+    read_argument,
+    read_call,
+)
 from devmod_conformance._rows._tools import compare_arrays, to_device, to_host
 
 #: The audit events that are recorded while `Watch.on` is true.
@@ -683,6 +690,80 @@ def _open_resources() -> dict[str, int]:
     return result
 
 
+# -- interrupts at the places of a use
+
+
+class _FirstUses:
+    """The uses of a backend, in their order. Each needs those before it.
+
+    Attributes
+    ----------
+    all : dict
+        The uses by name.
+    """
+
+    def __init__(self, call: _Call, data: bytes, expected: Sequence[Any]) -> None:
+        self._kind = call.kind
+        self._call = call.call
+        self._data = data
+        self._expected = expected
+        self.all: dict[str, Callable[[], object]] = {}
+        has_devices = plugins.is_claimed("devmod.device", self._kind)
+        if has_devices:
+            self.all["the first device"] = self._open
+        self.all["a load"] = self._load
+        self.all["a call"] = self._run
+        if has_devices:
+            self.all["a copy"] = self._copy
+            self.all["a wait"] = self._wait
+
+    def _open(self) -> None:
+        self._device = devmod.device(self._kind)
+
+    def _load(self) -> None:
+        self._function = devmod.load_from_bytes(self._kind, self._data)[self._call.function]
+
+    def _run(self) -> None:
+        arguments = self._call.make_arguments()
+        self._function(*arguments, **self._call.keywords)
+        compare_arrays(self._call, arguments, self._expected, "after an interrupt")
+
+    def _copy(self) -> None:
+        arguments = self._call.make_arguments()
+        copied = to_host(to_device(self._device, arguments))
+        compare_arrays(self._call, copied, arguments, "copied after an interrupt")
+
+    def _wait(self) -> None:
+        self._device.stream().synchronize()
+        self._device.synchronize()
+
+
+def places(request: dict[str, Any], _watch: Watch, send: Send) -> None:
+    """Interrupt each use, and the exit, at some of its places. Send the first failure, or the
+    number of places that were reached.
+    """
+    import numpy  # noqa: F401 - its import cannot be repeated after an interrupt
+
+    from devmod_conformance._interrupts import choose_places, interrupt_places, record_places
+
+    warnings.simplefilter("ignore")  # newer Pythons warn about forks in processes with threads
+    (call,) = _calls(request)
+    expected = list(map(read_argument, request["expected"]))
+    uses = _FirstUses(call, base64.b64decode(request["data"]), expected).all
+    actions = list(uses.values())
+    for number, use in enumerate([*uses, "the exit"]):
+        found = record_places(actions, number, request["seconds"])
+        chosen = choose_places(found, request["places"], request["packages"])
+        reached = 0
+        for outcome in interrupt_places(actions, number, chosen, request["seconds"]):
+            reached += outcome.is_reached
+            if outcome.failure:
+                place = outcome.place._asdict()
+                send({"use": use, "place": place, "failure": outcome.failure, "log": outcome.log})
+                return
+        send({"use": use, "reached": reached, "places": len(found)})
+
+
 TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "steps": steps,
     "absent": absent,
@@ -692,5 +773,6 @@ TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "leave": leave,
     "forks": forks,
     "interrupts": interrupts,
+    "places": places,
     "several": several,
 }

@@ -34,7 +34,7 @@ class Answer:
     stderr : str
         The end of what it wrote to standard error. What a backend prints is there too.
     timed_out : bool
-        Whether it was killed after `Conformance.timeout`.
+        Whether it was killed at its time limit.
     """
 
     steps: list[Any]
@@ -86,6 +86,7 @@ def probe(
     environment: Mapping[str, str] | None = None,
     folder: str | None = None,
     other_host: bool = False,
+    timeout: float = 0,
     **more: Any,
 ) -> Answer:
     """Run a task of `_probe` in a new process.
@@ -108,6 +109,8 @@ def probe(
         The working folder of the process.
     other_host
         Whether Python's clock and host name are replaced (`_fake_host.replace_clock_and_host`).
+    timeout
+        The time limit of the process in seconds; 0 is `Conformance.timeout`.
     more
         The other values of the task, which are sent as JSON.
     """
@@ -140,8 +143,9 @@ def probe(
     with Worker(
         "devmod_conformance._probe", request, environment=env, folder=folder, captures=True
     ) as process:
-        end = monotonic() + case.timeout
-        steps = process.all_answers(case.timeout)
+        seconds = timeout or case.timeout
+        end = monotonic() + seconds
+        steps = process.all_answers(seconds)
         process.wait(end - monotonic())  # what the backend does at exit is a part of the task
         code = process.process.returncode
         return Answer(steps, code or 0, process.printed, code is None)

@@ -128,9 +128,24 @@ _PROCESSES = 3
 _EXIT_TIMEOUT = 10
 
 
-def run_isolated(kind: str, only: Iterable[str] = ()) -> list[Result]:
+#: The least timeout of cases whose every place is interrupted, in seconds.
+_ALL_PLACES_TIMEOUT = 4 * 3600.0
+
+
+def _find(kind: str, all_places: bool) -> Conformance:
+    """Return the cases of a kind, changed so that R61 interrupts every place if `all_places`."""
+    case = find(kind)
+    if all_places:
+        case.interrupt_places = 0
+        case.timeout = max(case.timeout, _ALL_PLACES_TIMEOUT)
+    return case
+
+
+def run_isolated(kind: str, only: Iterable[str] = (), *, all_places: bool = False) -> list[Result]:
     """Run the rows as `run` does, in another process. What the backend prints goes to standard
     error.
+
+    With `all_places`, R61 interrupts every place, and each row has hours.
 
     A frozen program cannot start another process, and a backend registered in this process is not
     in the other one. Then this is `run`.
@@ -138,18 +153,19 @@ def run_isolated(kind: str, only: Iterable[str] = ()) -> list[Result]:
     selected = select_rows(only)
     claim = plugins.registered(GROUP).get(kind)
     if claim is None or not claim.distribution or not can_start_python():
-        return run(kind, only)
+        return run(_find(kind, all_places), only)
     results: list[Result] = []
     while len(results) < len(selected):
-        results += _run_until_exit(kind, selected[len(results) :])
+        results += _run_until_exit(kind, selected[len(results) :], all_places)
     return results
 
 
-def _run_until_exit(kind: str, selected: Sequence[Row]) -> list[Result]:
+def _run_until_exit(kind: str, selected: Sequence[Row], all_places: bool) -> list[Result]:
     """Return the results of the rows up to the first one that ends the process or hangs in it,
     included.
     """
-    with Worker(__name__, {"kind": kind, "rows": [row.id for row in selected]}) as process:
+    request = {"kind": kind, "rows": [row.id for row in selected], "all_places": all_places}
+    with Worker(__name__, request) as process:
         start = process.answer(_PROCESSES * Conformance.timeout)
         if start is None:
             raise _broken(kind, f"a process that imports its cases {process.end}")
@@ -175,7 +191,7 @@ def main(request: dict[str, Any]) -> None:
     """
     send = answer_writer()
     try:
-        case = find(request["kind"])
+        case = _find(request["kind"], request["all_places"])
     except Exception as error:  # noqa: BLE001 - the other process raises it
         send({"error": str(error)})
         return

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Examples:
   devmod conformance opencl
   devmod conformance opencl --row R32 --row R34
+  devmod conformance opencl --row R61 --all-places
   devmod conformance opencl --json
 """,
 )
@@ -41,13 +42,18 @@ Examples:
     help="Check only this row, such as R32 or R32-once. May be repeated.",
 )
 @click.option(
+    "--all-places",
+    is_flag=True,
+    help="Interrupt the backend at every place (R61), not at a sample. This may take an hour.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print JSON: a list of objects with row, outcome, reason and title.",
 )
 @debug_option
-def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
+def command(kind: str, only: tuple[str, ...], all_places: bool, as_json: bool) -> int:
     """Check the installed backend of KIND against the contract, with the cases in its wheel.
 
     The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is
@@ -62,7 +68,7 @@ def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
     quiet_drivers()
     try:
         with progress(f"checking {kind}"):
-            results = run_isolated(kind, only)
+            results = run_isolated(kind, only, all_places=all_places)
     except NotRegisteredError as error:
         if plugins.is_claimed("devmod.create", kind):
             raise

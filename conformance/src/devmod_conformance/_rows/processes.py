@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from devmod import plugins
+from devmod.plugins import GROUPS
 from devmod.worker import describe_exit
 from devmod_conformance._case import Call, Conformance
-from devmod_conformance._payload import EXIT_STATUS, read_argument
+from devmod_conformance._interrupts import HANGS
+from devmod_conformance._payload import EXIT_STATUS, portable_argument, read_argument
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
+    called_functions,
     compare_arrays,
     list_devices,
     reference_arrays,
     require,
     require_equal,
     row,
+    runtime_module,
     samples_with_calls,
 )
 
@@ -69,6 +76,10 @@ _INTERRUPT_REMEDY = (
     "requirements of docs/backend.md"
 )
 _INTERRUPTS = 50
+#: The uses of R61.
+_USES = 6
+#: The time of R61 as a multiple of `Conformance.timeout`. A row may take three times as long.
+_PLACES_TIME = 2
 
 
 @row("R37-forks")
@@ -177,6 +188,41 @@ def interrupted_process(case: Conformance) -> None:
         expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
             _compare(call, sent, arrays, "called after KeyboardInterrupt at random moments")
+
+
+@row("R61")
+def interrupted_places(case: Conformance) -> None:
+    """After KeyboardInterrupt at any place of the first device, a load, a call, a copy or a wait,
+    each of them works in the same process, and after one at the exit the process ends
+    """
+    if not hasattr(os, "fork"):
+        raise Skip("this system has no fork")
+    pairs = samples_with_calls(case)[:1]
+    ((sample, call, _),) = called_functions(case, pairs)
+    packages = {
+        claim.value.partition(":")[0].partition(".")[0]
+        for group in GROUPS
+        for claim in plugins.claims(group, case.kind)
+    }
+    answer = probe(
+        case,
+        "places",
+        pairs=pairs,
+        timeout=_PLACES_TIME * case.timeout,
+        data=base64.b64encode(runtime_module(case, sample).save_to_bytes()).decode(),
+        expected=list(map(portable_argument, reference_arrays(call))),
+        packages=sorted(packages),
+        places=-(-case.interrupt_places // _USES),
+        seconds=min(HANGS, case.timeout * _CHILD_TIME),
+    )
+    for step in answer.finished_steps:
+        if "failure" in step:
+            place = step["place"]
+            sys.stderr.write(step["log"])
+            raise AssertionError(
+                f"after KeyboardInterrupt in {step['use']}, at {place['function']} of {place['file']} ({place['event']}): "
+                f"{step['failure']}{_INTERRUPT_REMEDY}"
+            )
 
 
 def _compare(call: Call, sent: list[Any], expected: list[Any], description: str) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 
 import devmod_toy._entries as entries
@@ -272,6 +273,87 @@ def interrupted_lock(before, self, memory, data, stream):
     time.sleep(0.005)
     before(self, memory, data, stream)
     LOCK.release()
+
+
+AT = "after KeyboardInterrupt in {}, at … of … (…): {}"
+
+
+@replaces(
+    ToyDevice,
+    "synchronize",
+    "R61",
+    reason=AT.format("a copy", "the process hangs." + INTERRUPTED),
+    timeout=15,
+)
+def interrupted_wait(before, self):
+    """A wait leaves its lock held if an interrupt comes at one place."""
+    LOCK.acquire()
+    try:
+        before(self)
+    finally:
+        LOCK.release()
+
+
+@replaces(
+    entries,
+    "devices",
+    "R61",
+    reason=AT.format("the first device", "the process hangs." + INTERRUPTED),
+    timeout=9,
+)
+def interrupted_import(before):
+    """The driver is imported in another thread, which waits for ever for the import lock that an
+    interrupt has left with this one.
+    """
+    sys.modules.pop("toydriver", None)
+    thread = threading.Thread(target=__import__, args=("toydriver",), daemon=True)
+    thread.start()
+    thread.join()
+    return before()
+
+
+@replaces(
+    entries,
+    "devices",
+    "R61",
+    reason=AT.format(
+        "the first device",
+        "a use raises RuntimeError: the toy is being opened already." + INTERRUPTED,
+    ),
+)
+def interrupted_opening(before):
+    """After an interrupt at one place, the second first use raises."""
+    if not LOCK.acquire(blocking=False):
+        raise RuntimeError("the toy is being opened already")
+    try:
+        return before()
+    finally:
+        LOCK.release()
+
+
+BUILDING = []
+
+
+@replaces(
+    ToyModule,
+    "launcher",
+    "R61",
+    reason=AT.format(
+        "a load",
+        "a use raises RuntimeError: a build has begun already." + INTERRUPTED,
+    ),
+)
+def interrupted_build(before, self, name, info):
+    """A build that an interrupt ends has begun for ever. It imports its compiler, at many places of
+    other packages.
+    """
+    if BUILDING:
+        raise RuntimeError("a build has begun already")
+    BUILDING.append(True)
+    import_module("asyncio")
+    launcher = before(self, name, info)
+    BUILDING.clear()
+    return launcher
 
 
 # -- crashes and hangs
