@@ -339,7 +339,8 @@ def test_inspect_shows_records(tmp_path: Path, capsys: pytest.CaptureFixture[str
         return capsys.readouterr().out
 
     times = {((n,), ("x",)): n / 1e6 for n in range(1, 10)}
-    measured = ONE.replace(driver="580.65", measured=times | {((1,), ("y",)): 5e-7})
+    turns = {((1,), ("y",)): (7, 1e-8)}
+    measured = ONE.replace(driver="580.65", measured=times | {((1,), ("y",)): 5e-7}, turns=turns)
     failed = ONE.replace(device="CPU", sizes=(), measured={((), ("x",)): None})
     devmod.save(module("opencl", measured, failed), path)
     lines = [

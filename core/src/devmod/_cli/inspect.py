@@ -427,7 +427,7 @@ def _lines_of_records(records: list[Description]) -> Iterator[str]:
             f"tuples of sizes: {len(measured)}"
         )
         for each in measured[:_MAX_NAMES]:
-            times = [(seconds, values) for values, seconds in each["times"] if seconds]
+            times = [(seconds, values) for values, seconds, *_ in each["times"] if seconds]
             text = "every variant failed"
             if times:
                 seconds, values = min(times, key=itemgetter(0))
