@@ -507,8 +507,8 @@ class Plan:
             fields = origin.to_dict()
             if origin.extra:
                 self._is_plain = False
-            if isinstance(module, StoredModule) and module.entry.features:
-                return fields  # its bytes stay as they are
+        if isinstance(module, StoredModule) and module.entry.features:
+            return fields  # its bytes stay as they are
         if not is_compressed:
             if fields.pop(_index.COMPRESSION, "") and fields == {"target": ""}:
                 return {}
