@@ -675,6 +675,7 @@ def arguments_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
 # -- programs
 
 ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
+ROLES |= {"state": "rw"}
 OPERATORS = ("+", "-", "*", "//", "%", "min", "max", "ceildiv")
 SCALARS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
 RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
@@ -713,10 +714,11 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
     bound = {
         length
         for each in arrays
-        if each["role"] in ("input", "update", "constant")
+        if each["role"] in ("input", "update", "state", "constant")
         for length in each["shape"]
         if type(length) is str
     }
+    check_states(arrays, params)
     require(not bound & {*params}, "a length has a name of its own")
     list(map(identifier, bound))
     numbers = bound | {
@@ -754,7 +756,9 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         free += [*arguments.values(), *unknown(launch, "grid", "threads", "block").values()]
         require(len(arguments) <= 1024, "at most 1,024 arguments")
         for value in arguments.values():
-            if type(value) not in (bool, float) and not (type(value) is str and value in params):
+            if type(value) is list and value[:1] == ["view"]:
+                check_array_view(value, params)
+            elif type(value) not in (bool, float) and not (type(value) is str and value in params):
                 expression(value, numbers | own)
         check_unknown(unknown(launch, "grid", "threads", "block"))
         for dims in (array(launch.get(word, [])) for word in ("grid", "threads", "block")):
@@ -773,6 +777,36 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         "steps": steps,
         "repeats": repeats,
     }
+
+
+def check_states(arrays: list[dict[str, Any]], params: dict[str, dict[str, Any]]) -> None:
+    """Check the first values of states, and that no declaration has the name `state` then."""
+    for each in arrays:
+        require(each["role"] != "state" or "state" not in params, "the name of the state")
+        name = text(each.get("initial", ""))
+        if name:
+            first = params.get(name, {})
+            require(each["role"] == "state" and first.get("role") == "constant", "a state's start")
+            same = [each.get(key) == first.get(key) for key in ("type", "shape")]
+            require(all(same), "a state has the type and the shape of its start")
+
+
+def check_array_view(value: list[Any], params: dict[str, dict[str, Any]]) -> None:
+    """Check the bytes of an array as elements of another type."""
+    require(len(value) == 3, "a view is an array of 3")
+    name, element = map(text, value[1:])
+    require(params.get(name, {}).get("kind") == "buffer", "the view of an array")
+    check_element(element)
+
+
+def check_element(element: str) -> None:
+    """Check the type of the elements of an array of a program."""
+    if element == "uint1":
+        return
+    lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
+    require(is_type_name(element) and not lanes, "the type of an array")
+    require(element not in ("handle", "void"), "the type of an array")
+    require(not element.startswith("type3_") and width(element) > 0, "whole bytes")
 
 
 def turns_of_steps(
@@ -846,17 +880,10 @@ def declaration(fields: dict[str, Any]) -> None:
                 and fields.get("sample") == FORMATS.get(fields.get("format", ""), ""),
                 "an image",
             )
-            require(role != "constant" and len(fields["shape"]) == 2, "an image of two lengths")
+            require(role not in ("constant", "state"), "a constant and a state are arrays")
+            require(len(fields["shape"]) == 2, "an image of two lengths")
         else:
-            lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
-            require(
-                element == "uint1" or (element not in ("", "handle", "void") and not lanes),
-                "the type of an array",
-            )
-            require(
-                element == "uint1" or (not element.startswith("type3_") and width(element) > 0),
-                "whole bytes",
-            )
+            check_element(element)
 
 
 def expression(value: Any, names: set[str], depth: int = 0) -> None:

@@ -428,9 +428,19 @@ def programs_by_second(data: bytes) -> Any:
     return found
 
 
+def programs_with_states() -> bytes:
+    """The bytes of a module of programs with a state, a view and repeats."""
+    root = devmod.load(GOLDEN / "v1" / "states.devmod")
+    (module,) = [each for each in walked(root) if each.kind == "program"]
+    return module.save_to_bytes()
+
+
 @pytest.mark.row("R45")
-def test_the_two_readers_take_and_refuse_the_same_programs() -> None:
-    data = (GOLDEN / "v1" / "program.bytes").read_bytes()
+@pytest.mark.parametrize("name", ["program.bytes", "states.devmod"])
+def test_the_two_readers_take_and_refuse_the_same_programs(name: str) -> None:
+    data = (GOLDEN / "v1" / name).read_bytes()
+    if name == "states.devmod":
+        data = programs_with_states()
     assert programs_by_devmod(data) == programs_by_second(data) is not None
     taken, refused = compare(programs_by_devmod, programs_by_second, data, step=47)
     assert taken > 12
