@@ -3,7 +3,7 @@ files, tests/golden/bad/.
 
 The files have the bytes of a module of each kind, and trees of such modules. The payloads are fixed
 and need not be real code, because devmod does not parse it. ``contents.json`` in the folder has the
-contents of each file. The bad files are in `golden_bad`.
+contents of each file. More trees are in `golden_forms`, and the bad files in `golden_bad`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 import devmod
 import golden_bad
+import golden_forms
 import golden_later
 from devmod._formats.blobs import library_text
-from devmod.backend import decode
+from devmod._formats.tuning import pack_records
+from devmod.backend import decode, read_tuning_file
 from devmod_readers.programs import read_program
 from devmod_targets.programs import Parts, parse_program
 from environments import ROOT
@@ -29,6 +31,8 @@ GOLDEN = ROOT / "tests" / "golden"
 #: The versions of the format that devmod writes.
 VERSIONS = ("v1",)
 CONTENTS = "contents.json"
+#: The tuning records that people exchange.
+RECORDS = "records.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
 PLAIN = devmod.FunctionInfo(
@@ -442,6 +446,15 @@ def files(version: str) -> dict[str, bytes]:
         "programs": programs(),
     }
     trees |= {"shared": equal_shaders(), "constants": large_constants()}
+    trees |= {
+        "interfaces": golden_forms.interfaces(),
+        "calls": golden_forms.calls(),
+        "tuned": golden_forms.tuned(),
+        "aligned": golden_forms.large_part(),
+        "kept": golden_forms.kept(),
+        "states": golden_forms.states(),
+    }
+    tuned = golden_forms.tuned_with_sources()
     of_source = variants_of_a_source()
     many = library_of_many()
     return (
@@ -454,6 +467,8 @@ def files(version: str) -> dict[str, bytes]:
             "constants-compressed.devmod": devmod.dumps(large_constants(), compress="zstd:19"),
             "shared-compressed.devmod": devmod.dumps(equal_shaders(), compress="zstd:19"),
             "library.devmod": devmod.dumps(many, with_sources=True),
+            "tuned-compressed.devmod": devmod.dumps(tuned, compress="zstd:19", with_sources=True),
+            RECORDS: pack_records(golden_forms.records()),
         }
     )
 
@@ -470,6 +485,8 @@ def library() -> str:
 
 def describe(path: Path) -> Any:
     """Return what devmod reads in a golden file, as JSON."""
+    if path.name == RECORDS:
+        return [record.to_dict() for record in read_tuning_file(path)]
     data = path.read_bytes()
     if path.suffix == ".bytes":
         return _module(path.stem, data)
@@ -492,7 +509,10 @@ def describe(path: Path) -> Any:
 
     root = devmod.loads(data)
     visit(root)
-    return {"nodes": nodes}
+    found: dict[str, Any] = {"nodes": nodes}
+    if root.tuning_records:
+        found["tuning"] = [record.to_dict() for record in root.tuning_records]
+    return found
 
 
 def _module(kind: str, data: bytes) -> dict[str, Any]:
