@@ -21,6 +21,7 @@ GOLDEN = ROOT / "tests" / "golden"
 sys.path.insert(0, str(ROOT / "tools"))
 
 import golden  # noqa: E402 - tools/golden.py, which makes the payloads
+import golden_readers  # noqa: E402 - tools/golden_readers.py, which has the other readers
 
 #: Every version of the format that there ever was. Its folder is never removed.
 VERSIONS = ("v1",)
@@ -116,6 +117,24 @@ def test_the_same_payload_gives_the_bytes_of_the_golden_file(path: Path) -> None
             f"the file was compressed by another version of libzstd than {golden.library()}"
         )
     assert golden.files(path.parent.name)[path.name] == path.read_bytes()
+
+
+@pytest.mark.row("R19", "R50")
+@pytest.mark.parametrize("reader", golden_readers.READERS)
+def test_each_reader_reads_the_golden_trees(reader: str) -> None:
+    """With their programs and the functions of their modules."""
+    reason = golden_readers.missing(reader)
+    if reason:
+        pytest.skip(reason)
+    trees = {named(path): path.read_bytes() for path in FILES if path.suffix == ".devmod"}
+    found = golden_readers.read_all(reader, trees)
+    assert [*found] == [*trees]
+    for name, modules in found.items():
+        text = golden_readers.first_error(modules)
+        if name.endswith(("compressed.devmod", "both.devmod")):
+            assert text == golden_readers.READ or "compressed with zstd" in text, name
+        else:
+            assert text == golden_readers.READ, name
 
 
 @pytest.mark.row("R50")

@@ -18,6 +18,7 @@ BAD = ROOT / "tests" / "golden" / "bad"
 sys.path.insert(0, str(ROOT / "tools"))
 
 import golden_bad  # noqa: E402 - tools/golden_bad.py, which makes the files and reads them
+import golden_readers  # noqa: E402 - tools/golden_readers.py, which has the other readers
 
 FOUND = json.loads((BAD / golden_bad.EXPECTATIONS).read_text(encoding="utf-8"))
 EXPECTED = FOUND["files"]
@@ -67,9 +68,34 @@ def test_the_committed_files_are_those_of_the_tool() -> None:
 def test_a_bad_file_is_refused_in_the_same_words() -> None:
     def check(name: str) -> None:
         error, message = golden_bad.refusal(name, (BAD / name).read_bytes())
-        assert {"error": error, "message": message} == EXPECTED[name]
+        entry = EXPECTED[name]
+        assert (error, message) == (entry["error"], entry["message"])
 
     check_each(EXPECTED, check)
+
+
+@pytest.mark.row("R19", "R41")
+@pytest.mark.parametrize("reader", golden_readers.READERS)
+def test_each_reader_refuses_a_bad_file_in_the_same_words(reader: str) -> None:
+    reason = golden_readers.missing(reader)
+    if reason:
+        pytest.skip(reason)
+    found = golden_readers.read_all(reader, {name: (BAD / name).read_bytes() for name in EXPECTED})
+    texts = {name: golden_readers.first_error(each) for name, each in found.items()}
+    assert texts == {name: each[reader] for name, each in EXPECTED.items() if reader in each}
+
+
+def test_only_the_reader_in_c_gives_bytes_unread() -> None:
+    """Those of origins, sources and shaders."""
+    for name, entry in EXPECTED.items():
+        assert golden_readers.READ not in (entry.get("javascript"), entry.get("specification"))
+        if entry.get("c") == golden_readers.READ:
+            assert name.startswith(("origin-", "sources-", "repeat-")), name
+
+
+def test_the_committed_text_is_that_of_the_tool(tmp_path: Path) -> None:
+    golden_readers.write_entries(tmp_path / "e.json", golden_bad.ABOUT, EXPECTED)
+    assert (tmp_path / "e.json").read_bytes() == (BAD / golden_bad.EXPECTATIONS).read_bytes()
 
 
 @pytest.mark.row("R4")

@@ -7,7 +7,6 @@ suffix determines its reader.
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -17,12 +16,14 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 import devmod
+import golden_readers
 from devmod.backend import decode
 from handmade import file_of, head_of, headed, pages_of, row
 
 EXPECTATIONS = "expectations.json"
 ABOUT = (
-    "Files that devmod refuses, and the exact error of each. Written by `make golden` alone, from tools/golden_bad.py, which says how each "
+    "Files that devmod refuses, and the exact error of each, in Python (`message`) and in each other reader of such files. "
+    "Written by `make golden` alone, from tools/golden_bad.py, which says how each "
     "is made; the words are those of the devmod that wrote them, and a change of them is a change for users, to be looked at. No file "
     "comes from anywhere else."
 )
@@ -932,6 +933,8 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "fmap longer than the bytes.opencl", b"\xa2cl\xdf\xff\xff\xff\xff"
     yield "function twice.opencl", b"\xa2cl\x82" + (b"\xa1f" + info) * 2 + b"\xc4\0"
     yield "function of three fields.opencl", b"\xa2cl\x81\xa1f\x93\xa1k\x90\x90\xc4\0"
+    seven = b"\x97\xa1k\x90\x90\x90\x80\x80\x80"
+    yield "function of seven fields.opencl", b"\xa2cl\x81\xa1f" + seven + b"\xc4\0"
     yield "function without a name.opencl", b"\xa2cl\x81\xa1f\x94\xc0\x90\x90\x90\xc4\0"
     yield "type of two numbers.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x91\x92\x02\x20\x90\x90\xc4\0"
     yield (
@@ -1185,10 +1188,13 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in cases().items():
         (folder / name).write_bytes(data)
-    found = {}
+    files = {}
+    entries = {}
     for path in sorted(folder.iterdir()):
         if path.name != EXPECTATIONS:
-            error, message = refusal(path.name, path.read_bytes())
-            found[path.name] = {"error": error, "message": message}
-    text = json.dumps({"about": ABOUT, "files": found}, ensure_ascii=False, indent=1)
-    (folder / EXPECTATIONS).write_text(text + "\n", encoding="utf-8")
+            files[path.name] = path.read_bytes()
+            error, message = refusal(path.name, files[path.name])
+            entries[path.name] = {"error": error, "message": message}
+    path = folder / EXPECTATIONS
+    golden_readers.add_readers(entries, files, path, golden_readers.first_error)
+    golden_readers.write_entries(path, ABOUT, entries)
