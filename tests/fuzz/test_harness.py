@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from fuzzing import limits, mutation, process, readers, seeds, worker  # noqa: E402
+from handmade import headed  # noqa: E402
 
 
 def outcome(read: Callable[[bytes], None], tmp_path: Path, data: bytes = b"data") -> list[str]:
@@ -129,6 +131,15 @@ def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:
     assert sum(text == "" for text in messages) > 20
     assert sum("fmap" in text for text in messages) > 2
     assert sum("SHA-256" in text for text in messages) < 30
+
+
+def test_pages_of_a_head_with_a_short_row_are_mutated_as_bytes() -> None:
+    page = msgpack.packb({"modules": []})
+    for length in range(4):
+        row = [0, len(page), 0][:length]
+        data = headed({"candidates": 0, "pages": [row]}, page)
+        for seed in range(20):
+            assert mutation.mutate_pages(data, Random(seed))
 
 
 def test_a_view_that_is_longer_than_its_memory_is_a_breach() -> None:

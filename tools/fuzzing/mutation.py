@@ -411,9 +411,9 @@ def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
         at = 48 + int.from_bytes(data[12:16], "little")
         pages: list[bytes] = []
         for each in head["pages"]:
-            if type(each) is not list or not all(
-                type(number) is int and 0 <= number < 2**32 for number in each[:3]
-            ):
+            if type(each) is not list or len(each) < 4:
+                raise ValueError("no row of a page")
+            if not all(type(number) is int and 0 <= number < 2**32 for number in each[:3]):
                 raise ValueError("no numbers")
             pages.append(data[at : at + each[1]])
             at += each[1]
