@@ -252,14 +252,11 @@ def function_of(parts: list[Any]) -> dict[str, Any]:
     if len(parts) == 4:
         return result
     needs = unknown_needs(parts[4])
-    try:
-        require("tune" not in parts[4], "an interface has no key tune")
-        result["interface"] = interface_of(parts[4], result["arg_types"])
-    except SpecError:
-        if not needs:
-            raise
+    require(needs or "tune" not in parts[4], "an interface has no key tune")
+    if "tune" in parts[4]:
         return result | {"newer": needs}
-    if len(parts) == 6:  # as in JSON
+    result |= interface_of(parts[4], result["arg_types"])
+    if len(parts) == 6 and "interface" in result:  # as in JSON
         result["interface"]["tune"] = parts[5]
     return result
 
@@ -271,11 +268,17 @@ def unknown_needs(fields: dict[str, Any]) -> list[str]:
 
 
 def interface_of(fields: dict[str, Any], types: list[str]) -> dict[str, Any]:
-    """Return the interface of a function with these types."""
-    result = interface(fields)
-    values = sum(len(each.get("pack", "1")) for each in result["params"])
-    require(values == len(types), "as many values as types")
-    return result
+    """Return the "interface" of a function with these types, or its "newer" needs."""
+    needs = unknown_needs(fields)
+    try:
+        result = interface(fields)
+        values = sum(len(each.get("pack", "1")) for each in result["params"])
+        require(values == len(types), "as many values as types")
+    except SpecError:
+        if not needs:
+            raise
+        return {"newer": needs}
+    return {"interface": result}
 
 
 def type_numbers(value: Any) -> tuple[int, int, int]:
@@ -867,7 +870,7 @@ def declaration(fields: dict[str, Any]) -> None:
         require(fields.get("address") in ("clamp", "repeat", "mirror", "border"), "an address mode")
     else:
         require(kind in ("buffer", "image") and fields.get("access") == ROLES.get(role), "an array")
-        require(1 <= len(array(fields.get("shape"))) <= 16, "a shape")
+        require(len(array(fields.get("shape"))) <= 16, "a shape")
         cleared = fields.get("cleared", False)
         require(
             type(cleared) is bool
@@ -951,7 +954,7 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
         number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
     ]
     if "interface" in fields:
-        result["interface"] = interface_of(mapping(fields["interface"]), result["arg_types"])
+        result |= interface_of(mapping(fields["interface"]), result["arg_types"])
     return result
 
 
