@@ -1,6 +1,7 @@
 // A program: its arrays, scalars and samplers, its steps, and their bytes in a file. The declarations are the interface, the steps the code.
 
 import { sameItems } from "./bytes.js";
+import { show } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
 import { FormatError, quoteName, repr, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
@@ -260,6 +261,11 @@ function readDeclarations(params) {
   return declared;
 }
 
+/** Return a string as it is, and another value as messages show it. @param {unknown} value */
+function textOf(value) {
+  return typeof value === "string" ? value : show(value);
+}
+
 /**
  * @param {Param} param
  * @returns {Declared | Scalar | Sampler | null}
@@ -273,9 +279,9 @@ function declaration({ name, kind, type, access, format, sample, extra }) {
       : null;
   }
   if (kind === "sampler") {
-    const { filter = "None", address = "None" } = extra;
+    const { filter = null, address = null } = extra;
     return role === "sampler" && !type && !access
-      ? { name, role, filter: String(filter), address: String(address) }
+      ? { name, role, filter: textOf(filter), address: textOf(address) }
       : null;
   }
   const texel = IMAGE_FORMATS.get(format) ?? null;
