@@ -1383,6 +1383,7 @@ static void read_constant(reader *r, const record *made, constant *c) {
 /* Read the constants of a module, and check its symbols. No part is read. */
 static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
     record *made = get_record(file, number);
+    const devmod_module *m = &made->module;
     reader r = reader_of(file, "a module's constants", get_stored(file, number, most));
     const struct block *mark = file->blocks;
     if (made->constants)
@@ -1399,6 +1400,8 @@ static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
     devmod_slice *keys = allocate(file, symbols, sizeof *keys);
     for (size_t at = 0; at < symbols; at++) {
         keys[at] = read_str(&r);
+        if (at >= m->function_count || compare(keys[at], m->functions[at]))
+            bad(&r, "other symbols than the functions of the index");
         for (uint64_t left = read_array(&r); left; left--) {
             devmod_slice name = read_str(&r);
             if (!bsearch(&name, names, count, sizeof name, compare_slices))
@@ -1406,8 +1409,8 @@ static void read_constants(devmod_file *file, uint32_t number, uint64_t most) {
         }
     }
     check_unique(&r, keys, symbols);
-    if (r.at != r.size)
-        bad(&r, "bytes behind the last field");
+    if (r.at != r.size || symbols != m->function_count)
+        bad(&r, "bytes behind the last field, or too few symbols");
     made->constants = constants;
     made->constant_count = count;
     keep(file, mark, &made->own);
@@ -1593,6 +1596,8 @@ int devmod_get_bytes(devmod_file *file, uint32_t number, uint64_t most, devmod_s
 
 /* -- the contents of a module's bytes */
 
+static void read_scalar(reader *r, devmod_value *value);
+
 static void read_function(reader *r, devmod_function *function) {
     uint64_t items = read_array(r);
     if (items < 4 || items > 6)
@@ -1605,7 +1610,12 @@ static void read_function(reader *r, devmod_function *function) {
     }
     function->types = (const uint32_t (*)[3])types;
     function->tags = read_texts(r, &function->tag_count);
-    read_opaque(r); /* the extra tags */
+    for (uint64_t left = read_array(r); left; left--) {
+        devmod_value extra;
+        read_scalar(r, &extra);
+        if (extra.type != 'i' || extra.integer < INT32_MIN || extra.integer > INT32_MAX)
+            bad(r, "an extra tag that is no integer of 32 bits");
+    }
     if (items > 4)
         function->interface = read_opaque(r);
     if (items < 6)
@@ -1616,6 +1626,39 @@ static void read_function(reader *r, devmod_function *function) {
     if (SIZE_MAX - r->room > function->tune.size / 4)
         bad(r, "too many arrays and maps in the variants of a function");
     r->room = room;
+}
+
+/* Check that each inserted range is a whole shader, and that an earlier shader is the range. */
+static void check_shaders(reader *r, const record *made, const devmod_contents *read) {
+    uint64_t count = 0, next = 0, added = 0;
+    size_t stored = 0;
+    const uint64_t *at = made->repeats;
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
+        count += at[0] - 2;
+    insertion *inserted = allocate(r->file, count, sizeof *inserted),
+              *shaders = allocate(r->file, read->code_count, sizeof *shaders);
+    at = made->repeats;
+    for (size_t each = 0; each < made->repeat_count; each++, at += at[0] + 1)
+        for (uint64_t place = 3; place <= at[0]; place++)
+            inserted[next++] = (insertion){at[place], at[1], at[2]};
+    qsort(inserted, (size_t)count, sizeof *inserted, compare_u64);
+    next = 0;
+    for (size_t each = 0; each < read->code_count; each++) {
+        uint64_t start = (uint64_t)(read->codes[each].data - r->data) - added,
+                 size = read->codes[each].size;
+        if (next == count || inserted[next].position != start) {
+            shaders[stored++] = (insertion){start, 0, size};
+            continue;
+        }
+        const insertion *first =
+            bsearch(&inserted[next].start, shaders, stored, sizeof *shaders, compare_u64);
+        if (!first || first->size != size || inserted[next].size != size)
+            bad(r, "a repeat that is no earlier shader");
+        added += size;
+        next++;
+    }
+    if (next < count)
+        bad(r, "a repeat where no shader is");
 }
 
 int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
@@ -1641,21 +1684,25 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
         read->format = read_str(&r);
     read->function_count = (size_t)read_map(&r);
     devmod_function *functions = allocate(file, read->function_count, sizeof *functions);
+    devmod_slice *keys = allocate(file, read->function_count, sizeof *keys);
     for (size_t at = 0; at < read->function_count; at++) {
-        functions[at].name = read_str(&r);
+        keys[at] = functions[at].name = read_str(&r);
         if (at >= m->function_count || compare(functions[at].name, m->functions[at]))
             bad(&r, "other functions than those of the index");
         read_function(&r, functions + at);
     }
+    check_unique(&r, keys, read->function_count);
     if (kind > 3)
         read->code_count = (size_t)read_map(&r);
     devmod_slice *names = allocate(file, read->code_count, sizeof *names),
                  *codes = allocate(file, read->code_count, sizeof *codes);
+    keys = allocate(file, read->code_count, sizeof *keys);
     for (size_t at = 0; at < read->code_count; at++) {
         if (kind > 3)
-            names[at] = read_str(&r);
+            keys[at] = names[at] = read_str(&r);
         codes[at] = read_bin(&r);
     }
+    check_unique(&r, keys, read->code_count);
     if (r.at != r.size || read->function_count != m->function_count)
         bad(&r, "bytes behind the last field, or too few functions");
     int is_tvm = is_text(read->format, "vulkan"); /* TVM's name of spv */
@@ -1664,6 +1711,10 @@ int devmod_get_contents(devmod_file *file, uint32_t number, uint64_t most,
     read->functions = functions;
     read->code_names = names;
     read->codes = codes;
+    if (made->repeat_count && kind <= 3)
+        bad(&r, "repeats, which only shaders have");
+    if (made->repeat_count)
+        check_shaders(&r, made, read);
     made->contents = read;
     keep(file, NULL, &made->own);
     *contents = *read;
@@ -1692,6 +1743,7 @@ static reader open_map(devmod_file *file, const char *what, devmod_slice map) {
 
 /* Go to the value of a key of a map. Return 0 if it is missing. */
 static int find_key(reader map, const char *key, reader *found) {
+    *found = map; /* an error names it, also of an empty map */
     for (uint64_t left = read_map(&map); left; left--) {
         int is_key = is_text(read_str(&map), key);
         *found = map;
