@@ -20,6 +20,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -934,6 +935,24 @@ def _read_js_module(kind: str, data: bytes) -> None:
     compare_module(kind, data)
 
 
+def _read_differential(data: bytes) -> None:
+    from fuzzing.differential import read
+
+    read(data)
+
+
+def _mutate_differential(data: bytes, random: Random) -> bytes:
+    from fuzzing.differential import mutate
+
+    return mutate(data, random)
+
+
+def _differential_seeds() -> list[bytes]:
+    from fuzzing.differential import seeds
+
+    return seeds()
+
+
 def _read_second(what: str, data: bytes) -> None:
     from fuzzing import specification
 
@@ -1225,6 +1244,16 @@ def _readers() -> Iterator[Reader]:
             executions=600,
             native=True,
         )
+    yield Reader(
+        "differential",
+        _read_differential,
+        _mutate_differential,
+        _differential_seeds,
+        passes=20,
+        weight=4,
+        executions=3200,
+        native=True,
+    )
     yield Reader("c-reader", _read_c, bundle, files, passes=2, executions=1500, native=True)
     yield Reader(
         "specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000
