@@ -116,6 +116,18 @@ class Cases(Conformance):
     samples = (Sample.compiled("text", "toy"),)
 """
 
+#: Cases that show what the command has set.
+SHOWN = """
+from devmod_conformance import Conformance
+
+
+class Cases(Conformance):
+    kind = "toy"
+
+    @property
+    def samples(self):
+        raise AssertionError(f"{self.interrupt_places} places in {self.timeout:g} s")
+"""
 #: The toy as the wrong backends of R61 are, but each lock is released: it is slow, and right.
 SLOW = """
 import sys
@@ -172,6 +184,17 @@ def matches(text: str, pattern: str) -> bool:
 def options(rows: Iterable[str]) -> list[str]:
     """Return the options of the command that choose rows."""
     return [word for row in rows for word in ("--row", row)]
+
+
+def put_cases(folder: Path, program: str) -> Path:
+    """Install the toy with other cases into a folder: the class `Cases` of a program."""
+    put(folder)
+    (folder / "other_cases.py").write_text(program)
+    entries = next(folder.rglob("entry_points.txt"))
+    entries.write_text(
+        entries.read_text().replace("devmod_toy._conformance:ToyConformance", "other_cases:Cases")
+    )
+    return folder
 
 
 def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
@@ -580,12 +603,7 @@ def test_a_sample_whose_toolchain_is_missing_is_skipped(monkeypatch: pytest.Monk
 
 
 def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
-    folder = put(tmp_path / "site")
-    (folder / "no_toolchain.py").write_text(NO_TOOLCHAIN)
-    entries = next(folder.rglob("entry_points.txt"))
-    entries.write_text(
-        entries.read_text().replace("devmod_toy._conformance:ToyConformance", "no_toolchain:Cases")
-    )
+    folder = put_cases(tmp_path / "site", NO_TOOLCHAIN)
     done = conformance(
         folder, tmp_path / "cache", "--row", "R1-keys", "--row", "R12", "--row", "R17"
     )
@@ -600,6 +618,17 @@ def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
 
 
 # -- the command
+
+
+@pytest.mark.row("R61")
+def test_all_places_of_an_interrupt_have_hours(tmp_path: Path) -> None:
+    folder = put_cases(tmp_path / "site", SHOWN)
+    for words, reason in (
+        ((), "30 places in 120 s"),
+        (("--all-places",), "0 places in 14400 s"),
+    ):
+        found = results(folder, tmp_path / "cache", "--row", "R61", *words)
+        assert found["R61"]["reason"] == reason
 
 
 def test_the_table(tmp_path: Path) -> None:
