@@ -261,13 +261,13 @@ def choose_places(
     if not count:
         return places
     generator = random.Random(seed)  # noqa: S311 - no secret
-    chosen = [place for place in places if place.event == LOCKED]
+    at_locks = [place for place in places if place.event == LOCKED]
     others = [place for place in places if place.event != LOCKED]
     of_own = [place for place in others if not set(own).isdisjoint(place.file.split(os.sep))]
     sample = generator.sample(of_own, min(count // 2, len(of_own)))
     others = [place for place in others if place not in sample]
     sample += generator.sample(others, min(count - len(sample), len(others)))
-    return chosen + sample
+    return at_locks + sample
 
 
 def interrupt_places(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 import signal
 import sys
@@ -199,11 +200,10 @@ def interrupted_places(case: Conformance) -> None:
         raise Skip("this system has no fork")
     pairs = samples_with_calls(case)[:1]
     ((sample, call, _),) = called_functions(case, pairs)
-    packages = {
-        claim.value.partition(":")[0].partition(".")[0]
-        for group in GROUPS
-        for claim in plugins.claims(group, case.kind)
-    }
+    packages = set()
+    for group in GROUPS:
+        for claim in plugins.claims(group, case.kind):
+            packages.add(claim.value.partition(":")[0].partition(".")[0])
     answer = probe(
         case,
         "places",
@@ -212,7 +212,7 @@ def interrupted_places(case: Conformance) -> None:
         data=base64.b64encode(runtime_module(case, sample).save_to_bytes()).decode(),
         expected=list(map(portable_argument, reference_arrays(call))),
         packages=sorted(packages),
-        places=-(-case.interrupt_places // _USES),
+        places=math.ceil(case.interrupt_places / _USES),
         seconds=min(HANGS, case.timeout * _CHILD_TIME),
     )
     for step in answer.finished_steps:
