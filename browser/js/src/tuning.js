@@ -1,8 +1,8 @@
 // The variants of a tuned function, each as a function that is not tuned. Records of times are not read: the first variant that fits is launched.
 
-import { isIdentifier, listOf, show, typeName } from "./checks.js";
+import { isIdentifier, listOf, show, typeName, unknownNeeds } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
-import { invalidFunction, listNames, quoteName, restated } from "./errors.js";
+import { invalidFunction, listNames, NewerError, quoteName, restated } from "./errors.js";
 import { evaluate, ExpressionError, LEAST, MOST, namesIn, readExpression } from "./expressions.js";
 import { readInterface } from "./interface.js";
 import { isMap, withNumbers } from "./msgpack.js";
@@ -39,7 +39,8 @@ const MAX_NAMES = 16;
  */
 
 /**
- * Return the variants of a tuned function, in their order. All are checked; the interface and the block of one are when it is taken.
+ * Return the variants of a tuned function, in their order. All are checked; the interface and the block of one are when it is taken. One with an interface
+ * that only a newer devmod-webgpu reads is left out.
  * @param {string} description The function, for messages.
  * @param {FunctionInfo} info
  * @returns {Generator<Variant>}
@@ -47,7 +48,23 @@ const MAX_NAMES = 16;
 export function* variantsOf(description, info) {
   const refuse = (/** @type {string} */ problem) => invalidFunction(`${description}: ${problem}`);
   const tuning = readTuning(/** @type {Interface} */ (info.interface), refuse);
-  for (const fields of tuning.variants) yield variantOf(info, tuning, fields, refuse);
+  /** @type {Set<string>} */
+  const newer = new Set();
+  let isEmpty = true;
+  for (const fields of tuning.variants) {
+    const found = variantOf(info, tuning, fields, refuse);
+    if (Array.isArray(found)) {
+      for (const need of found) newer.add(need);
+      continue;
+    }
+    isEmpty = false;
+    yield found;
+  }
+  if (isEmpty) {
+    const details = { kind: "webgpu", function: info.name };
+    const problem = `needs ${listNames(newer)}, which a newer devmod-webgpu reads`;
+    throw new NewerError(`${description} ${problem}`, details);
+  }
 }
 
 /**
@@ -171,12 +188,12 @@ function keyOf(value) {
 }
 
 /**
- * Return a variant with its interface and its block.
+ * Return a variant with its interface and its block; or the needs of one that only a newer devmod-webgpu reads.
  * @param {FunctionInfo} info
  * @param {Tuning} tuning
  * @param {Fields} fields
  * @param {Refuse} refuse
- * @returns {Variant}
+ * @returns {Variant | string[]}
  */
 function variantOf(
   info,
@@ -198,7 +215,14 @@ function variantOf(
   const { tune: _, ...extra } = known.extra;
   let plain = { ...known, extra };
   if (own !== null) {
-    plain = readInterface(readMap(own, "an interface", [], refuse), refuse);
+    const map = readMap(own, "an interface", [], refuse);
+    try {
+      plain = readInterface(map, refuse);
+    } catch (error) {
+      const needs = unknownNeeds(map.needs);
+      if (needs.length) return needs;
+      throw error;
+    }
     if (JSON.stringify(valuesOf(plain)) !== JSON.stringify(valuesOf(known)))
       throw refuse("the interface of a variant has other parameters than the function");
     delete plain.extra.tune;
