@@ -34,7 +34,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import PRELUDE, Browser, FileServer, run_in_node  # noqa: E402
 
-from fuzzing import c_reader, specification  # noqa: E402
+from fuzzing import c_reader, differential, specification  # noqa: E402
 
 IN_JAVASCRIPT = """
 const { decode } = await import("./wire.js");
@@ -224,7 +224,7 @@ def test_the_specification_reads_and_refuses_the_variants_that_devmod_does(is_va
         functions = {"f": info(**changes)}
         module = devmod.create_with_fallback("opencl", b"// f", "cl", functions)
         data = module.save_to_bytes()
-        specification.compare_module("opencl", data)
+        differential.compare_module("opencl", data)
         found = specification.spec_reader().read_module("opencl", data)["functions"]["f"]
         if is_valid:
             assert specification.spec_reader().variants_of(found)
@@ -266,7 +266,7 @@ def test_a_variant_with_the_interface_of_a_newer_function_is_left_out() -> None:
     for other, expected in ((newer, [{"B": 1}]), (damaged, None)):
         tune = {"constants": ["B"], "variants": [{"values": [1]}, other], "text": "x" * 20}
         data = b"".join(map(msgpack.packb, ["cl", {"f": function_with({}, tune)}, b"// f"]))
-        specification.compare_module("opencl", data)
+        differential.compare_module("opencl", data)
         info = second.read_module("opencl", data)["functions"]["f"]
         if expected is None:
             with pytest.raises(second.SpecError):
@@ -281,7 +281,7 @@ def test_the_specification_has_devmods_verdict_of_a_function(name: str) -> None:
     function, refused = FUNCTIONS[name]
     plain = ["g", [], [], []]
     data = b"".join(map(msgpack.packb, ["cl", {"f": function, "g": plain}, b"// f"]))
-    specification.compare_module("opencl", data)
+    differential.compare_module("opencl", data)
     try:
         found = specification.spec_reader().read_module("opencl", data)["functions"]
     except specification.spec_reader().SpecError:

@@ -230,6 +230,8 @@ def _variants(known: Any) -> Reading:
         result["variants"].append(variant)
     if not is_read:
         result["tune"] = None
+    if not result["variants"]:
+        result["variants"] = [None]  # all are newer
     for key in ("launches", "variants"):
         result[key] = _until_refused(result[key])
     return result
@@ -582,6 +584,11 @@ def compare(data: bytes) -> None:
             found = difference(one, other)
         if found:
             raise Breach(f"{name} and {second} differ in {found}")
+
+
+def compare_module(kind: str, data: bytes) -> None:
+    """Raise Breach if two readers differ in a module's bytes."""
+    compare(grammar.file_of_module(kind, data))
 
 
 def _compare_json(data: bytes) -> None:

@@ -16,7 +16,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from fuzzing import seeds
 from fuzzing.mutation import Pairs, _json_text, copy_tree, pack, pack_all, split_bundle, unpack_all
-from handmade import aligned, headed, row
+from handmade import aligned, blobs_of, headed, row
 
 #: Values at limits, beyond them, and of other types.
 VALUES: list[Any] = [
@@ -127,21 +127,31 @@ _RECORDS: list[dict[str, Any]] = [
 ]
 
 
-def _module(name: str, kind: str, fields: list[Any], first: str = "fmt") -> Sample:
-    """Return a sample of a module's bytes, with the name of their first field."""
+def _module(name: str, kind: str, fields: list[Any]) -> Sample:
+    """Return a sample of a module's bytes."""
 
     def write(tree: Tree, random: Random | None) -> bytes:
-        record: dict[str, Any] = {"kind": kind}
-        at = {"fmt": 1, "fmap": 0, "constants": 1}[first]
-        if names := _names([*tree, None, None][at]):
-            record["functions"] = names
-        if first == "fmt" and tree and isinstance(tree[0], str):
-            record["format"] = tree[0].replace("vulkan", "spv")
-        if first == "fmap":
-            record["format"] = "wgsl"
-        return _file(pack_all(tree, random), record)
+        return file_of_module(kind, pack_all(tree, random))
 
     return Sample(name, _tree(fields), write)
+
+
+def file_of_module(kind: str, data: bytes) -> bytes:
+    """Return a file with a module's bytes, and with their functions and format in the index."""
+    record: dict[str, Any] = {"kind": kind}
+    try:
+        fields = unpack_all(data)
+    except ValueError:
+        fields = []
+    at = 1
+    if kind == "webgpu":
+        at = 0
+        record["format"] = "wgsl"
+    elif kind != "const_loader" and fields and isinstance(fields[0], str):
+        record["format"] = "spv" if fields[0] == "vulkan" else fields[0]
+    if names := _names([*fields, None, None][at]):
+        record["functions"] = names
+    return _file(data, record)
 
 
 def _function(name: str, tree: Any, items: Callable[[Any], list[Any]]) -> Sample:
@@ -175,7 +185,8 @@ def _program(name: str) -> Sample:
 
 def _index(name: str, data: bytes) -> Sample:
     """Return a sample of the head and the pages of a file."""
-    head, pages, blobs = split_bundle(data)
+    head, pages, _ = split_bundle(data)
+    blobs = blobs_of(data)
 
     def write(tree: Tree, random: Random | None) -> bytes:
         parts = tree or [None]
@@ -215,8 +226,8 @@ def samples() -> tuple[Sample, ...]:
         _function("needs", {**own, "needs": ["later", "tuned"]}, with_tune),
         _module("opencl", "opencl", ["cl", both, b"// k"]),
         _module("vulkan", "vulkan", ["vulkan", both, {"k": struct.pack("<IQI", 0, 1, 7)}]),
-        _module("webgpu", "webgpu", [both, {"f": b"// f"}], "fmap"),
-        _module("constants", "const_loader", [_CONSTANTS, {"init": ["d", "c"]}], "constants"),
+        _module("webgpu", "webgpu", [both, {"f": b"// f"}]),
+        _module("constants", "const_loader", [_CONSTANTS, {"init": ["d", "c"]}]),
         _program("twice"),
         _program("show"),
         _attachment(),

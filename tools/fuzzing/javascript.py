@@ -9,14 +9,13 @@ import json
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import devmod
 from fuzzing.readers import Breach, check_text, index_problem
-from fuzzing.specification import use_bundle, use_module
+from fuzzing.specification import use_bundle
 
 SCRIPT = Path(__file__).with_name("reader.mjs")
 
@@ -64,24 +63,15 @@ def node() -> Node | None:
 
 def compare_bundle(data: bytes) -> None:
     """Read a bundle with all its modules in both readers."""
-    _compare("", data, lambda: use_bundle(data))
-
-
-def compare_module(kind: str, data: bytes) -> None:
-    """Read a module's bytes in both readers."""
-    _compare(kind, data, lambda: use_module(kind, data))
-
-
-def _compare(kind: str, data: bytes, read: Callable[[], None]) -> None:
     process = node()
     if process is None:
         return
+    mine = ""
     try:
-        read()
-        mine = ""
+        use_bundle(data)
     except devmod.FormatError as error:
         mine = str(error)
-    theirs = process.ask(kind, data)
+    theirs = process.ask("", data)
     if theirs.get("error", "FormatError") != "FormatError":
         raise Breach(f"JavaScript raises {theirs['error']}: {theirs['message'][:300]}")
     check_text(theirs["message"], "an error of JavaScript")

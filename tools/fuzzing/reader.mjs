@@ -3,7 +3,7 @@
 
 import { FormatError, open } from "../../browser/js/src/index.js";
 import { DevmodError, NewerError } from "../../browser/js/src/errors.js";
-import { evaluate, ExpressionError } from "../../browser/js/src/expressions.js";
+import { evaluate, ExpressionError, namesIn } from "../../browser/js/src/expressions.js";
 import { Index } from "../../browser/js/src/pages.js";
 import { checkNames } from "../../browser/js/src/programchecks.js";
 import { readProgram } from "../../browser/js/src/programs.js";
@@ -53,6 +53,7 @@ function attempt(act, Type = DevmodError) {
 
 function gridOf({ grid, numbers }) {
   const values = new Map([...ARGUMENTS, ...numbers]);
+  if (!grid.flatMap(namesIn).every((name) => values.has(name))) return null;
   const sizes = attempt(() => grid.map((each) => evaluate(each, values)), ExpressionError);
   return sizes?.some((size) => size < 0n) ? null : sizes;
 }

@@ -929,12 +929,6 @@ def _read_c(data: bytes) -> None:
     compare_bundle(data)
 
 
-def _read_js_module(kind: str, data: bytes) -> None:
-    from fuzzing.javascript import compare_module
-
-    compare_module(kind, data)
-
-
 def _read_differential(data: bytes) -> None:
     from fuzzing.differential import read
 
@@ -953,15 +947,20 @@ def _differential_seeds() -> list[bytes]:
     return seeds()
 
 
-def _read_second(what: str, data: bytes) -> None:
-    from fuzzing import specification
+def _read_in_all(kind: str, data: bytes) -> None:
+    """Compare the readers of a module's bytes; of metadata, for the kind ""."""
+    from fuzzing.differential import compare, compare_module
 
-    if what == "bundle":
-        specification.compare_bundle(data)
-    elif what == "metadata":
-        specification.compare_metadata(data)
+    if kind:
+        compare_module(kind, data)
     else:
-        specification.compare_module(what, data)
+        compare(data)
+
+
+def _read_specification(data: bytes) -> None:
+    from fuzzing.specification import compare_bundle
+
+    compare_bundle(data)
 
 
 def _readers() -> Iterator[Reader]:
@@ -1232,18 +1231,6 @@ def _readers() -> Iterator[Reader]:
     )
     yield from _source_readers()
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)
-    for kind in ("webgpu", "const_loader", "opencl"):
-        read = partial(_read_js_module, kind)
-        yield Reader(
-            f"javascript-{kind}",
-            read,
-            msgpack,
-            partial(seeds.wire, kind),
-            passes=2,
-            weight=1,
-            executions=600,
-            native=True,
-        )
     yield Reader(
         "differential",
         _read_differential,
@@ -1255,39 +1242,27 @@ def _readers() -> Iterator[Reader]:
         native=True,
     )
     yield Reader("c-reader", _read_c, bundle, files, passes=2, executions=1500, native=True)
+    yield Reader("specification", _read_specification, bundle, files, passes=6, executions=1000)
+    mutators: dict[str, mutation.Mutator] = {"program": mutation.mutate_program}
+    for kind in ("webgpu", "const_loader", "opencl", "program"):
+        yield Reader(
+            f"differential-{kind}",
+            partial(_read_in_all, kind),
+            mutators.get(kind, msgpack),
+            programs if kind == "program" else partial(seeds.wire, kind),
+            passes=20,
+            weight=1,
+            executions=1000,
+            native=True,
+        )
     yield Reader(
-        "specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000
-    )
-    metadata = partial(_read_second, "metadata")
-    yield Reader(
-        "specification-metadata",
-        metadata,
+        "differential-metadata",
+        partial(_read_in_all, ""),
         mutation.mutate_json,
         seeds.metadata,
-        passes=4,
+        passes=20,
         weight=1,
         executions=1000,
-    )
-    for kind in ("webgpu", "const_loader", "opencl"):
-        read = partial(_read_second, kind)
-        yield Reader(
-            f"specification-{kind}",
-            read,
-            msgpack,
-            partial(seeds.wire, kind),
-            passes=6,
-            weight=1,
-            executions=600,
-        )
-    read = partial(_read_second, "program")
-    yield Reader(
-        "specification-program",
-        read,
-        mutation.mutate_program,
-        programs,
-        passes=8,
-        weight=1,
-        executions=800,
     )
     yield Reader(
         "inspect-devmod", partial(read_inspect, "devmod"), bundle, files, passes=4, executions=300
