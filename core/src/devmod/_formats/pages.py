@@ -328,6 +328,8 @@ class Index:
                 places.append(entry.location)
             if entry.role == SOURCES:
                 self._check_sources(entry)
+            elif entry.size and entry.features:
+                self.read([entry.location])  # nothing else reads it, and what is beside it
         for each in self.attachments():
             each.verified()
             places.append(each.entry.location)
