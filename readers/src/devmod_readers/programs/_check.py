@@ -727,7 +727,7 @@ def _number_mismatch(
             return f"{value} is not between {low} and {high}, and {taker} {wanted}"
     if type(value) in (int, float) and wanted in FLOATS:
         try:
-            struct.pack(FLOATS[wanted], value)
+            struct.pack(FLOATS[wanted], float(value))
         except OverflowError:
             return f"{value} is too large for {wanted}"
     return ""
