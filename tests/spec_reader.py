@@ -864,6 +864,7 @@ def declaration(fields: dict[str, Any]) -> None:
                 type(value) is bool if element == "bool" else type(value) in (int, float),
                 "the default of a float or a boolean",
             )
+            check_float(value, element)
     elif kind == "sampler":
         require(role == "sampler" and not element, "a sampler")
         require(fields.get("filter") in ("nearest", "linear"), "a filter")
@@ -887,6 +888,17 @@ def declaration(fields: dict[str, Any]) -> None:
             require(len(fields["shape"]) == 2, "an image of two lengths")
         else:
             check_element(element)
+
+
+def check_float(value: Any, element: str) -> None:
+    """Check that a number is not too large for a type of floats."""
+    code = {"float16": "<e", "float32": "<f"}.get(element)
+    if code is None:
+        return
+    try:
+        struct.pack(code, float(value))
+    except OverflowError:
+        raise SpecError("a float of the type") from None
 
 
 def expression(value: Any, names: set[str], depth: int = 0) -> None:
