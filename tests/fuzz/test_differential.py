@@ -98,6 +98,7 @@ ONCE_DIFFERENT = {
     "an array of no dimensions": with_value("program twice", "shape", [], 0, 0, 4),
     "a filter in an array": with_value("program show", "filter", ["linear"], 0, 0, 6),
     "a filter that is a map": with_value("program show", "filter", Pairs(), 0, 0, 6),
+    "a default that is too large": with_value("program twice", "value", 1e300, 0, 0, 1),
     "a newer variant": with_value("tune", "variants", [BOTH[0], NEWER_VARIANT]),
     "a newer variant alone": with_value("tune", "variants", [NEWER_VARIANT]),
     "a newer function in JSON": ("metadata", Pairs([["func_info", Pairs([["f", METADATA]])]])),
@@ -121,6 +122,29 @@ def test_readers_refuse_other_symbols_of_constants_than_those_of_the_index() -> 
             record[:] = [pair for pair in record if pair[0] != "functions"]
     data = sample.write([head, page], None)
     assert "gives the const_loader module" in differential.read_in_python(data)["refused"]
+    differential.compare(data)
+
+
+@pytest.mark.row("R19", "R45")
+@pytest.mark.parametrize("value", [65519.0, 65520.0, 10**9, 2**63 - 1])
+def test_a_default_of_a_small_float(value: float) -> None:
+    name, tree = with_value("program twice", "value", value, 0, 0, 1)
+    place = tree[0][0][1][1]
+    place[[each for each, _ in place].index("type")] = ["type", "float16"]
+    data = SAMPLES[name].write(tree, None)
+    (info,) = differential.read_in_python(data)["records"][0]["infos"]
+    assert (info["kernels"] is None) == (value >= 65520)
+    differential.compare(data)
+
+
+@pytest.mark.row("R41")
+def test_bytes_behind_a_record_of_unknown_features_are_zeros() -> None:
+    sample = SAMPLES["index two-features"]
+    head, page = copy_tree(sample.tree)
+    record = dict(page)["modules"][0]
+    record[[each for each, _ in record].index("size")] = ["size", 2]
+    data = sample.write([head, page], None)
+    assert "not zero" in differential.read_in_python(data)["of_all"]
     differential.compare(data)
 
 
