@@ -63,7 +63,7 @@ NOT_RUN = {
     "porting.md": 0,
     "profiling.md": 0,
     "programs.md": 1,
-    "remote.md": 4,
+    "remote.md": 6,
     "rocm.md": 1,
     "sanitize.md": 0,
     "test-in-ci.md": 0,
