@@ -596,6 +596,15 @@ def variants_of(info: dict[str, Any]) -> list[dict[str, Any]]:
     out.
     """
     fields = info["interface"]
+    try:
+        return checked_variants(fields)
+    except SpecError:
+        needs = unknown_needs(fields)
+        require(not needs, f"a newer function needs {needs}")
+        raise
+
+
+def checked_variants(fields: dict[str, Any]) -> list[dict[str, Any]]:
     tune = mapping(fields["tune"])
     constants, sizes = names_of(tune.get("constants")), names_of(tune.get("sizes", []))
     integers = {each["name"] for each in fields["params"] if is_integer(each)}
@@ -630,11 +639,11 @@ def own_interface(value: Any, common: dict[str, Any]) -> dict[str, Any] | None:
     needs = unknown_needs(fields)
     try:
         result = interface(fields)
+        require(arguments_of(result) == arguments_of(common), "the parameters of the function")
     except SpecError:
         if not needs:
             raise
         return None
-    require(arguments_of(result) == arguments_of(common), "the parameters of the function")
     return result
 
 

@@ -237,7 +237,8 @@ def function_with(interface: dict[str, Any], *tune: Any) -> list[Any]:
     return ["f", [], [], [], interface, *tune]
 
 
-LATER = {"params": [{"name": "x", "kind": "later"}]}
+ONE = {"name": "n", "kind": "scalar", "type": "int32"}
+LATER = {"params": [{"name": "n", "kind": "later"}]}
 VARIANTS = {"constants": ["B"], "variants": [{"values": [1]}], "later": [[]] * 2000}
 #: Functions, and the key of each that the specification's reader refuses.
 FUNCTIONS: dict[str, tuple[list[Any], str]] = {
@@ -260,10 +261,13 @@ FUNCTIONS: dict[str, tuple[list[Any], str]] = {
 
 @pytest.mark.row("R20")
 def test_a_variant_with_the_interface_of_a_newer_function_is_left_out() -> None:
-    newer = {"values": [2], "interface": LATER | {"needs": ["later"]}}
-    damaged = {"values": [2], "interface": LATER}
+    forms = (LATER, {"params": []})  # the second has other parameters than the function
+    variants: list[tuple[dict[str, Any], Any]] = []
+    for form in forms:
+        variants.append(({"values": [2], "interface": form | {"needs": ["later"]}}, [{"B": 1}]))
+        variants.append(({"values": [2], "interface": form}, None))
     second = specification.spec_reader()
-    for other, expected in ((newer, [{"B": 1}]), (damaged, None)):
+    for other, expected in variants:
         tune = {"constants": ["B"], "variants": [{"values": [1]}, other], "text": "x" * 20}
         data = b"".join(map(msgpack.packb, ["cl", {"f": function_with({}, tune)}, b"// f"]))
         differential.compare_module("opencl", data)
@@ -273,6 +277,23 @@ def test_a_variant_with_the_interface_of_a_newer_function_is_left_out() -> None:
                 second.variants_of(info)
             continue
         assert [each["constants"] for each in second.variants_of(info)] == expected
+
+
+@pytest.mark.row("R21", "R50")
+def test_the_reader_in_javascript_leaves_out_a_variant_with_a_later_interface() -> None:
+    own = VALID_INTERFACE["variants"][0]["interface"]
+    newer = [
+        {**own, "params": [{**own["params"][0], "kind": "later"}, *own["params"][1:]]},
+        {**own, "params": own["params"][:1]},
+    ]
+    other = {"values": [32, 2]}
+    maps = []
+    for needs in (["later"], ["fp16"]):
+        for form in newer:
+            first = {"values": [64, 2], "interface": {**form, "needs": needs}}
+            maps += [{"variants": [first, other]}, {"variants": [first]}]
+    found = first_in_javascript(maps)
+    assert found == [first_variant(variants=[other]), None] * 2 + [None] * 4
 
 
 @pytest.mark.row("R20")
@@ -299,6 +320,19 @@ def test_variants_of_a_later_form_are_unsupported_in_c(tmp_path: Path) -> None:
     invalid = {"variants": {}}
     found = first_in_c([valid, invalid], tmp_path, needs=["later", "tuned"])
     assert found == [first_variant(), 3, 5]
+
+
+@pytest.mark.row("R20")
+def test_variants_of_a_later_form_are_of_a_newer_function_in_the_specification() -> None:
+    tune = {"space": {"B": [1, 2]}}
+    for needs, text in ((["later", "tuned"], "a newer function"), (["tuned"], "expected an array")):
+        data = b"".join(
+            map(msgpack.packb, ["cl", {"f": function_with({"needs": needs}, tune)}, b"// f"])
+        )
+        specification.compare_module("opencl", data)
+        second = specification.spec_reader()
+        with pytest.raises(second.SpecError, match=text):
+            second.variants_of(second.read_module("opencl", data)["functions"]["f"])
 
 
 #: Each operator of an expression, in Python's integers.

@@ -6,11 +6,14 @@ from typing import Any
 
 import msgpack
 import pytest
+from candidates import Register, Runtime, chosen
 from each_case import refusal
-from test_newer_functions import INTERFACE, function, module_bytes, stored
+from test_newer_functions import INTERFACE, NEEDS, file, function, module_bytes, stored
 
 import devmod
 from devmod import FormatError, FunctionInfo, Interface
+from devmod._values.tuning import variants_on
+from devmod.backend import Variant, tuning_of, variant_interface
 
 pytestmark = pytest.mark.row("R52")
 
@@ -72,3 +75,63 @@ def test_three_kernels_of_800_variants_are_saved() -> None:
     infos = {name: FunctionInfo(name, ["handle", "int32"], (), (), tuned) for name in "fgh"}
     made = devmod.create_with_fallback("opencl", b"source", "cl", infos)
     assert dict(devmod.loads(devmod.dumps(made)).functions) == infos
+
+
+#: Values of the key that a later devmod may write.
+LATER_TUNES: list[dict[str, Any]] = [
+    {"space": {"B": [8, 16]}},
+    {**TUNE, "constants": {"B": "int32"}},
+    {**TUNE, "grid": [["**", "n", 2]]},
+    {**TUNE, "variants": [{"values": [[8]]}]},
+]
+
+
+@pytest.mark.row("R50")
+def test_a_later_tune_beside_an_unknown_need_is_of_a_newer_function(register: Register) -> None:
+    Runtime(register, "opencl", "")
+    good = function(INTERFACE.to_dict())
+    for tune in LATER_TUNES:
+        later = function({**TUNED.to_dict(), "needs": ["later", "tuned"]}, tune)
+        root = devmod.loads(file({"f": later, "g": good}, {"f": good}))
+        interface = root.imports[0].functions["f"].interface
+        assert refusal(FormatError, tuning_of, interface) == f"the tuned function {NEEDS}"
+        assert chosen(root) == "opencl"
+        assert devmod.explain(root).functions["f"][1].text == NEEDS
+        again = devmod.dumps(devmod.bundle(*root.imports))
+        assert again == devmod.dumps(root)
+
+        damaged = function(TUNED.to_dict(), tune)
+        info = stored(f=damaged).functions["f"]
+        assert "newer" not in refusal(FormatError, tuning_of, info.interface)
+
+
+@pytest.mark.row("R50")
+def test_a_variant_with_a_later_interface_is_left_out() -> None:
+    """It is one that does not follow the rules here, beside an unknown need."""
+    params = INTERFACE.to_dict()["params"]
+    forms: list[dict[str, Any]] = [
+        {"params": [{**params[0], "kind": "tensor"}, params[1]]},
+        {"params": params[:1]},
+    ]
+    for form in forms:
+        interface, first = with_own_interface({**form, "needs": ["later"]})
+        assert variant_interface(interface, first).newer == ("later",)
+        found = variants_on(interface, "cl", None)
+        assert [problem for *_, problem in found] == [NEEDS, ""]
+        for needs in ([], ["fp16"]):
+            interface, first = with_own_interface({**form, "needs": needs})
+            with pytest.raises(FormatError):
+                variant_interface(interface, first)
+
+
+def with_own_interface(own: dict[str, Any]) -> tuple[Interface, Variant]:
+    """Return the interface of a tuned function, and its first variant, which has an interface of
+    its own and no valid block.
+    """
+    variants = [{"values": [8], "interface": own, "block": [0]}, {"values": [16]}]
+    tune = {"constants": ["B"], "variants": variants}
+    interface = stored(f=function(TUNED.to_dict(), tune)).functions["f"].interface
+    assert interface is not None
+    tuning = tuning_of(interface)
+    assert tuning is not None
+    return interface, tuning.variants[0]

@@ -167,7 +167,9 @@ int devmod_check_needs(devmod_file *file, const devmod_function *function);
 
 /* Return the variant of a tuned function at a position, with its grid for the integer arguments of
  * a call; DEVMOD_NOT_FOUND if the function is not tuned, or has no such variant. The rules of all
- * variants are checked. Take the first one that fits the device. Tuning records are not read. */
+ * variants are checked. Take the first one that fits the device: a variant with an interface of its
+ * own has the needs of that one, which devmod_check_needs checks in a copy of the function. Tuning
+ * records are not read. */
 int devmod_get_variant(devmod_file *file, const devmod_function *function, size_t position,
                        const devmod_value *arguments, size_t argument_count,
                        devmod_variant *variant);

@@ -39,8 +39,8 @@ const MAX_NAMES = 16;
  */
 
 /**
- * Return the variants of a tuned function, in their order. All are checked; the interface and the block of one are when it is taken. One with an interface
- * that only a newer devmod-webgpu reads is left out.
+ * Return the variants of a tuned function, in their order. All are checked; the interface and the block of one are when it is taken.
+ * A variant with an interface that only a newer devmod-webgpu reads is left out.
  * @param {string} description The function, for messages.
  * @param {FunctionInfo} info
  * @returns {Generator<Variant>}
@@ -48,23 +48,19 @@ const MAX_NAMES = 16;
 export function* variantsOf(description, info) {
   const refuse = (/** @type {string} */ problem) => invalidFunction(`${description}: ${problem}`);
   const tuning = readTuning(/** @type {Interface} */ (info.interface), refuse);
-  /** @type {Set<string>} */
-  const newer = new Set();
-  let isEmpty = true;
+  /** @type {NewerError | null} */
+  let newer = null;
+  let count = 0;
   for (const fields of tuning.variants) {
-    const found = variantOf(info, tuning, fields, refuse);
-    if (Array.isArray(found)) {
-      for (const need of found) newer.add(need);
-      continue;
+    try {
+      yield variantOf(info, tuning, fields, refuse);
+      count++;
+    } catch (error) {
+      if (!(error instanceof NewerError)) throw error;
+      newer ??= error;
     }
-    isEmpty = false;
-    yield found;
   }
-  if (isEmpty) {
-    const details = { kind: "webgpu", function: info.name };
-    const problem = `needs ${listNames(newer)}, which a newer devmod-webgpu reads`;
-    throw new NewerError(`${description} ${problem}`, details);
-  }
+  if (newer && !count) throw newer;
 }
 
 /**
@@ -188,12 +184,12 @@ function keyOf(value) {
 }
 
 /**
- * Return a variant with its interface and its block; or the needs of one that only a newer devmod-webgpu reads.
+ * Return a variant with its interface and its block.
  * @param {FunctionInfo} info
  * @param {Tuning} tuning
  * @param {Fields} fields
  * @param {Refuse} refuse
- * @returns {Variant | string[]}
+ * @returns {Variant}
  */
 function variantOf(
   info,
@@ -216,15 +212,12 @@ function variantOf(
   let plain = { ...known, extra };
   if (own !== null) {
     const map = readMap(own, "an interface", [], refuse);
-    try {
-      plain = readInterface(map, refuse);
-    } catch (error) {
-      const needs = unknownNeeds(map.needs);
-      if (needs.length) return needs;
-      throw error;
-    }
+    const needs = unknownNeeds(map.needs);
+    const refuseOwn = (/** @type {string} */ problem) =>
+      needs.length ? newerVariant(needs, refuse) : refuse(problem);
+    plain = readInterface(map, refuseOwn);
     if (JSON.stringify(valuesOf(plain)) !== JSON.stringify(valuesOf(known)))
-      throw refuse("the interface of a variant has other parameters than the function");
+      throw refuseOwn("the interface of a variant has other parameters than the function");
     delete plain.extra.tune;
   }
   const needs = plain.needs.filter((need) => need !== "tuned");
@@ -235,6 +228,16 @@ function variantOf(
     numbers: integers,
     grid,
   };
+}
+
+/**
+ * Return the error for a variant with an interface that only a newer devmod-webgpu reads.
+ * @param {string[]} needs
+ * @param {Refuse} refuse
+ */
+function newerVariant(needs, refuse) {
+  const problem = `a variant needs ${listNames(needs)}, which a newer devmod-webgpu reads`;
+  return new NewerError(refuse(problem).message, { kind: "webgpu" });
 }
 
 /**

@@ -284,9 +284,15 @@ def _check_grids(name: str, interfaces: Interfaces) -> None:
         )
 
 
-def _own_launch(interface: Interface) -> Variant | None:
-    """Return the first variant of a tuned function with its own grid or block; else None."""
-    if "tune" not in interface.extra:
+def _own_launch(interface: Interface | None) -> Variant | None:
+    """Return the first variant of a tuned function with its own grid or block; else None.
+
+    Raises
+    ------
+    FormatError
+        The variants are invalid, or only a newer devmod reads them.
+    """
+    if interface is None or "tune" not in interface.extra:
         return None
     from devmod._values.tuning import tuning_of
 
@@ -463,6 +469,7 @@ def _interfaces(name: str, functions: FunctionsOf) -> dict[Module, Interface]:
                             return {}
                         decoded[packed] = infos.read(name).interface
                     interface = decoded[packed]
+                _own_launch(interface)
             except (DevmodError, KeyError):  # a damaged function: the first use raises the error
                 continue
             if interface is not None and has_names(interface):

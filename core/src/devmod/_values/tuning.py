@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from devmod._values.dtypes import parse_dtype
 from devmod._values.expressions import ExpressionError, evaluate, names_in, read_expression
-from devmod._values.features import TUNED
-from devmod._values.info import Interface
+from devmod._values.features import TUNED, newer_text, unknown_needs
+from devmod._values.info import Interface, newer_interface
 from devmod._values.requirements import fits, requirements
 from devmod._values.value import read_list, read_map
 from devmod.errors import FormatError, list_names
@@ -117,13 +117,20 @@ def tuning_of(interface: Interface | None) -> Tuning | None:
     Raises
     ------
     FormatError
-        The map of its key ``tune`` is invalid.
+        The map of its key ``tune`` is invalid, or only a newer devmod reads it.
     """
     if interface is None or "tune" not in interface.extra:
         return None
     tuning: Tuning | None = getattr(interface, "tuning", None)
     if tuning is None:
-        tuning = _read_tuning(interface)
+        try:
+            tuning = _read_tuning(interface)
+        except FormatError:
+            # A later devmod may write variants that are invalid here, with a need that says so.
+            needs = unknown_needs(interface.needs)
+            if not needs:
+                raise
+            raise FormatError(f"the tuned function {newer_text(needs)}") from None
         interface._set(tuning=tuning)
     return tuning
 
@@ -195,7 +202,8 @@ def variant_interface(interface: Interface, variant: Variant) -> Interface:
             return result
         expected = [(each.name, each.type) for each in interface.values]
         if [(each.name, each.type) for each in result.values] != expected:
-            raise FormatError("the interface of a variant has other parameters than the function")
+            problem = "the interface of a variant has other parameters than the function"
+            return newer_interface(variant.interface, FormatError(problem))
     extra = dict(result.extra)
     extra.pop("tune", None)
     return result.replace(extra=extra, needs=[each for each in result.needs if each != TUNED])
@@ -204,6 +212,8 @@ def variant_interface(interface: Interface, variant: Variant) -> Interface:
 def interface_with_block(interface: Interface, variant: Variant) -> Interface:
     """Return the `variant_interface`, with the block of the variant's expressions."""
     result = variant_interface(interface, variant)
+    if result.newer:
+        return result
     try:
         block = variant.block_of()
     except ExpressionError as error:
@@ -240,6 +250,9 @@ def lacking(interface: Interface, fmt: str, capabilities: Capabilities | None) -
                 return ""
             first = first or problem
     except FormatError:  # the first use raises it
+        needs = unknown_needs(interface.needs)
+        if needs:
+            return newer_text(needs)
         return ""
     return first
 
