@@ -389,6 +389,20 @@ def test_wrong_calls_have_the_messages_of_python(device: BrowserDevice) -> None:
         assert found[case] == ["ArgumentError", expected, caught.value.argument], case
 
 
+def test_a_number_that_is_infinite_in_its_type(device: BrowserDevice) -> None:
+    module = devmod.program(
+        "p",
+        devmod.bundle(devmod.compile(KERNELS, "webgpu", name="scale")),
+        inputs=["x: float32[n]", "a: bfloat16"],
+        outputs=["y: float32[n]"],
+        steps=["scale(x=x, y=y, a=a, n=n, on=1, threads=n)"],
+    )
+    f = device.program(module, "p")
+    text = "the argument 'a': 1e\\+300 does not fit bfloat16"
+    with pytest.raises(AssertionError, match=text):
+        f(X[0], 1e300)
+
+
 #: Calls that only JavaScript has: its arrays have no shape.
 FLAT: list[tuple[str, str, str]] = [
     (

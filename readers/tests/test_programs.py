@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -488,6 +489,29 @@ NAMES: dict[str, tuple[Program, str]] = {
         "'x' cannot begin cleared: only an output or a temporary that is an array can",
     ),
 }
+#: Numbers that are infinite in a type, and the largest that are not.
+TOO_LARGE: list[tuple[str, float]] = [
+    ("float16", 65520),
+    ("float16", -65520.0),
+    ("float16", 2**63),
+    ("float32", 3.4028235677973366e38),
+    ("bfloat16", 511.0 * 2**119),
+    ("bfloat16", -1e300),
+]
+LARGEST: list[tuple[str, float]] = [
+    ("float16", 65519),
+    ("float16", float("inf")),
+    ("float32", 2**64 - 1),
+    ("float32", 3.4028235677973362e38),
+    ("float64", 1.7976931348623157e308),
+    ("bfloat16", math.nextafter(-511.0 * 2**119, 0)),
+    ("bfloat16", float("-inf")),
+]
+for type_, number in TOO_LARGE:
+    NAMES[f"{number} as a {type_}"] = (
+        GOOD._replace(declared={"a": Scalar("a", type_, number)}),
+        f"the default of 'a': {number} is too large for {type_}",
+    )
 
 
 #: Programs whose repeats are wrong, with the texts behind the program's name.
@@ -536,6 +560,12 @@ def test_the_repeats_of_a_stranger_are_refused(program: Program, text: str) -> N
 @pytest.mark.parametrize(("program", "text"), NAMES.values(), ids=NAMES)
 def test_the_names_of_a_stranger_are_refused(program: Program, text: str) -> None:
     assert refused(lambda: check_names(program)) == f"the program 'p': {text}"
+
+
+def test_the_largest_floats_are_read() -> None:
+    for type_, number in LARGEST:
+        program = GOOD._replace(declared={**GOOD.declared, "a": Scalar("a", type_, number)})
+        assert read(pack_steps(program), interface_of(program)) == program
 
 
 # -- expressions

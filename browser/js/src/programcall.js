@@ -7,7 +7,15 @@ import { ArgumentError, listNames, repr, restated } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { isInteger, unitOf } from "./programs.js";
-import { ConversionError, describeValue, isRecord, packerOf, realOf, rounded } from "./scalars.js";
+import {
+  ConversionError,
+  describeValue,
+  isRecord,
+  isTooLarge,
+  packerOf,
+  realOf,
+  rounded,
+} from "./scalars.js";
 import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /** @import { Expression } from "./expressions.js" */
@@ -171,7 +179,11 @@ function stateOf(states, named, error) {
  */
 function readScalar({ name, type }, value, error) {
   restated(
-    () => (packerOf(type, 0) ?? realOf)(value),
+    () => {
+      (packerOf(type, 0) ?? realOf)(value);
+      if (type === "bfloat16" && isTooLarge(realOf(value), type))
+        throw new ConversionError(`${value} does not fit ${type}`);
+    },
     ConversionError,
     (reason) => error(`the argument ${repr(name)}: ${reason}`, name),
   );

@@ -101,7 +101,7 @@ function laneOf(code, bits, name) {
 }
 
 /**
- * Whether a finite number is infinite as a float32 or a float16.
+ * Whether a finite number is infinite in a type of floats.
  * @param {number} number
  * @param {string} type
  */
@@ -139,20 +139,19 @@ export function halfOf(value) {
 }
 
 /**
- * Return a number as the value that it has in a type of floats, to nearest, ties to even. One that is too large for a float32 or a float16
- * is infinite.
+ * Return a number as the value that it has in a type of floats, to nearest, ties to even. One that is too large is infinite.
  * @param {string} type
  * @param {number} value
  */
 export function rounded(type, value) {
   if (type === "float64" || !Number.isFinite(value) || !value) return value;
   if (type === "float32") return Math.fround(value);
-  const [digits, least] = type === "float16" ? [11, -14] : [8, -126];
+  const [digits, least, end] = type === "float16" ? [11, -14, 2 ** 16] : [8, -126, 2 ** 128];
   const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - digits + 1);
   const [floor, rest] = [Math.floor(value / unit), (value / unit) % 1];
   const up = Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor;
   const result = (floor + up) * unit;
-  return type === "float16" && Math.abs(result) >= 2 ** 16 ? result * Infinity : result;
+  return Math.abs(result) >= end ? result * Infinity : result;
 }
 
 /** @param {unknown} value */

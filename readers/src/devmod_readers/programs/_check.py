@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from devmod.backend import (
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._model import (
     BINDING,
-    FLOATS,
     Array,
     Declared,
     Program,
@@ -725,9 +723,9 @@ def _number_mismatch(
         low, high = integer_range(wanted)
         if not low <= value <= high:
             return f"{value} is not between {low} and {high}, and {taker} {wanted}"
-    if type(value) in (int, float) and wanted in FLOATS:
+    if type(value) in (int, float):
         try:
-            struct.pack(FLOATS[wanted], float(value))
+            Scalar("", wanted).rounded(value)
         except OverflowError:
             return f"{value} is too large for {wanted}"
     return ""

@@ -114,18 +114,21 @@ class Scalar(NamedTuple):
 
     def rounded(self, value: Any) -> Any:
         """Return a number as the value that it has in the type, which is that of a float. Other
-        types have the same value.
+        types have the same value. Raise OverflowError for a finite number that is too large.
         """
+        if self.type not in FLOATS and self.type != "bfloat16":
+            return value
+        value = float(value)  # of an int the struct module raises other errors
         if self.type in FLOATS:
             return struct.unpack(FLOATS[self.type], struct.pack(FLOATS[self.type], value))[0]
-        if self.type != "bfloat16":
-            return value
-        value = float(value)
         if not math.isfinite(value):
             return value
         # The exponent of the last of its eight digits.
         last = max(math.frexp(value)[1], -125) - 8
-        return math.copysign(math.ldexp(round(math.ldexp(value, -last)), last), value)
+        result = math.copysign(math.ldexp(round(math.ldexp(value, -last)), last), value)
+        if abs(result) >= 2**128:
+            raise OverflowError("float too large for bfloat16")
+        return result
 
 
 class Sampler(NamedTuple):
