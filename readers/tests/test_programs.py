@@ -568,6 +568,15 @@ def test_the_largest_floats_are_read() -> None:
         assert read(pack_steps(program), interface_of(program)) == program
 
 
+@pytest.mark.parametrize("need", ["tuned", "fp16", "loops"])
+def test_a_program_needs_no_more_than_repeats(need: str) -> None:
+    info = interface_of(GOOD)
+    assert info.interface is not None
+    other = info.replace(interface=info.interface.replace(needs=[need]))
+    text = f"needs '{need}', and a program here has no other need than 'repeat'"
+    assert refused(lambda: read(plain(), other)) == f"the program 'p' {text}"
+
+
 # -- expressions
 
 #: Text of expressions: Python computes it too.

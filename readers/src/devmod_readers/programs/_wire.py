@@ -12,8 +12,9 @@ from devmod.backend import (
     ExpressionError,
     Reader,
     read_expression,
+    unknown_needs,
 )
-from devmod.errors import FormatError, quote_name
+from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.programs._model import (
     MAX_ARGUMENTS,
     MAX_DECLARED,
@@ -136,8 +137,15 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
     Raises
     ------
     FormatError
-        They are no program, or have more than a program may have.
+        They are no program, have more than a program may have, or need what no program here has.
     """
+    other = unknown_needs(info.interface)
+    if other:
+        raise FormatError(
+            f"the program {quote_name(name)} needs {list_names(other)}, and a program here has no other need than {REPEAT!r}",
+            kind="program",
+            function=name,
+        )
     try:
         declared = _read_declarations(info.interface)
     except ExpressionError as error:
