@@ -938,7 +938,10 @@ def vulkan_words(value: bytes) -> tuple[int, bytes]:
 
 def read_metadata(data: bytes) -> dict[str, Any]:
     """Return a metadata file as {"functions", "shader"}."""
-    fields = from_json(data)
+    try:
+        fields = from_json(data, str(data, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise SpecError(f"JSON in UTF-8: {error}") from None
     functions = mapping(mapping(fields).get("func_info"))
     return {
         "functions": {name: json_function(mapping(each)) for name, each in functions.items()},
@@ -946,15 +949,17 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     }
 
 
-def from_json(data: bytes) -> Any:
-    """Return a value of JSON without a key twice, `NaN` and `Infinity`."""
+def from_json(data: bytes, content: str | bytes) -> Any:
+    """Return a value of JSON without a key twice, `NaN` and `Infinity`. Bytes have any encoding of
+    Unicode, and a str no byte order mark.
+    """
     require(len(data) <= 64 << 20, "64 MiB")
 
     def refuse(constant: str) -> Any:
         raise SpecError(constant)
 
     try:
-        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=refuse)
+        return json.loads(content, object_pairs_hook=pairs_of, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise SpecError(f"JSON: {error}") from None
 
@@ -1185,7 +1190,7 @@ def read_tuning(attachment: dict[str, Any]) -> tuple[list[dict[str, Any]], list[
 
 def read_tuning_file(data: bytes) -> list[dict[str, Any]]:
     """Return the records in a file of JSON, checked."""
-    fields = mapping(from_json(data))
+    fields = mapping(from_json(data, data))
     number(fields.get("devmod_tuning"), 1, 1)
     records = [tuning_record(mapping(each)) for each in array(fields.get("records"))]
     by_function: dict[str, list[dict[str, Any]]] = {}

@@ -337,6 +337,21 @@ def test_wrong_metadata(text: Any, message: str | None) -> None:
     assert message is None or error == message
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_metadata_is_in_utf_8(encoding: str, tmp_path: Path) -> None:
+    text = '{"func_info": {"\xfc": {"name": "f", "arg_types": []}}}'
+    assert list(devmod.load_metadata_from_json(text)) == ["\xfc"]
+    data = text.encode(encoding)
+    error = refusal(devmod.FormatError, devmod.load_metadata_from_json, data)
+    assert error.startswith("the metadata is not JSON: ")
+    (tmp_path / "k.ptx").write_bytes(b".version 8.0")
+    (tmp_path / "k.tvm_meta.json").write_bytes(data)
+    spec = find_spec("cuda")
+    assert spec is not None
+    problem = refusal(devmod.FormatError, read_payload, spec, str(tmp_path / "k.ptx"), "ptx")
+    assert problem == f"{str(tmp_path / 'k.tvm_meta.json')!r}: {error}"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows has files with such names")
 @pytest.mark.parametrize("name", ["a\ud800", "a\0b"])
 @pytest.mark.parametrize("call", ["load", "load_from_file", "save", "write_to_file"])

@@ -269,6 +269,8 @@ def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
     from devmod._util.strict_json import parse
 
     try:
+        if not isinstance(text, str):
+            text = str(text, "utf-8")  # the json module takes UTF-16 and UTF-32 too
         data = parse(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the metadata is not JSON: {error}") from None
