@@ -252,13 +252,24 @@ def function_of(parts: list[Any]) -> dict[str, Any]:
     if len(parts) == 4:
         return result
     needs = unknown_needs(parts[4])
-    require(needs or "tune" not in parts[4], "an interface has no key tune")
     if "tune" in parts[4]:
+        require(needs, "an interface has no key tune")
         return result | {"newer": needs}
-    result |= interface_of(parts[4], result["arg_types"])
+    result |= checked_interface(parts[4], result["arg_types"])
     if len(parts) == 6 and "interface" in result:  # as in JSON
         result["interface"]["tune"] = parts[5]
     return result
+
+
+def checked_interface(fields: dict[str, Any], types: list[str]) -> dict[str, Any]:
+    """Return {"interface"}, or {"newer"} with the unknown needs of a newer function."""
+    needs = unknown_needs(fields)
+    try:
+        return {"interface": interface_of(fields, types)}
+    except SpecError:
+        if not needs:
+            raise
+        return {"newer": needs}
 
 
 def unknown_needs(fields: dict[str, Any]) -> list[str]:
@@ -712,6 +723,7 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
     require("newer" not in info, f"the program needs {info.get('newer')}")
     require("interface" in info, "a program has an interface")
     fields = info["interface"]
+    require({*fields.get("needs", [])} <= {"repeat"}, "a program has the need repeat alone")
     params = {each["name"]: each for each in fields["params"]}
     require(len(params) == len(fields["params"]) <= 65_536, "the names of declarations differ")
     require(
@@ -730,9 +742,12 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         for length in each["shape"]
         if type(length) is str
     }
-    check_states(arrays, params)
     require(not bound & {*params}, "a length has a name of its own")
     list(map(identifier, bound))
+    if any(each["role"] == "state" for each in arrays):
+        require("state" not in params, "the name of the keyword of a state")
+    for each in arrays:
+        check_initial(each, params)
     numbers = bound | {
         each["name"]
         for each in params.values()
@@ -769,7 +784,7 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         require(len(arguments) <= 1024, "at most 1,024 arguments")
         for value in arguments.values():
             if type(value) is list and value[:1] == ["view"]:
-                check_array_view(value, params)
+                check_view(value, params)
             elif type(value) not in (bool, float) and not (type(value) is str and value in params):
                 expression(value, numbers | own)
         check_unknown(unknown(launch, "grid", "threads", "block"))
@@ -789,36 +804,6 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
         "steps": steps,
         "repeats": repeats,
     }
-
-
-def check_states(arrays: list[dict[str, Any]], params: dict[str, dict[str, Any]]) -> None:
-    """Check the first values of states, and that no declaration has the name `state` then."""
-    for each in arrays:
-        require(each["role"] != "state" or "state" not in params, "the name of the state")
-        name = text(each.get("initial", ""))
-        if name:
-            first = params.get(name, {})
-            require(each["role"] == "state" and first.get("role") == "constant", "a state's start")
-            same = [each.get(key) == first.get(key) for key in ("type", "shape")]
-            require(all(same), "a state has the type and the shape of its start")
-
-
-def check_array_view(value: list[Any], params: dict[str, dict[str, Any]]) -> None:
-    """Check the bytes of an array as elements of another type."""
-    require(len(value) == 3, "a view is an array of 3")
-    name, element = map(text, value[1:])
-    require(params.get(name, {}).get("kind") == "buffer", "the view of an array")
-    check_element(element)
-
-
-def check_element(element: str) -> None:
-    """Check the type of the elements of an array of a program."""
-    if element == "uint1":
-        return
-    lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
-    require(is_type_name(element) and not lanes, "the type of an array")
-    require(element not in ("handle", "void"), "the type of an array")
-    require(not element.startswith("type3_") and width(element) > 0, "whole bytes")
 
 
 def turns_of_steps(
@@ -868,18 +853,18 @@ def declaration(fields: dict[str, Any]) -> None:
         if value is not None and element in SCALARS:
             low = 0 if element[0] == "u" else -(2 ** (SCALARS[element] - 1))
             number(value, low, low + 2 ** SCALARS[element] - 1)
+        elif element == "bool":
+            require(value is None or type(value) is bool, "the default of a boolean")
         elif value is not None:
-            require(
-                type(value) is bool if element == "bool" else type(value) in (int, float),
-                "the default of a float or a boolean",
-            )
-            check_float(value, element)
+            require(type(value) in (int, float), "the default of a float")
+            require(is_in_range(value, element), "the default in the range of its type")
     elif kind == "sampler":
         require(role == "sampler" and not element, "a sampler")
         require(fields.get("filter") in ("nearest", "linear"), "a filter")
         require(fields.get("address") in ("clamp", "repeat", "mirror", "border"), "an address mode")
     else:
-        require(kind in ("buffer", "image") and fields.get("access") == ROLES.get(role), "an array")
+        require(kind in ("buffer", "image") and role in ROLES, "an array's role")
+        require(fields.get("access") == ROLES[role], "the access of an array's role")
         require(len(array(fields.get("shape"))) <= 16, "a shape")
         cleared = fields.get("cleared", False)
         require(
@@ -893,21 +878,48 @@ def declaration(fields: dict[str, Any]) -> None:
                 and fields.get("sample") == FORMATS.get(fields.get("format", ""), ""),
                 "an image",
             )
-            require(role not in ("constant", "state"), "a constant and a state are arrays")
+            require(role not in ("constant", "state"), "an image's role")
             require(len(fields["shape"]) == 2, "an image of two lengths")
         else:
-            check_element(element)
+            element_type(element)
 
 
-def check_float(value: Any, element: str) -> None:
-    """Check that a number is not too large for a type of floats."""
-    code = {"float16": "<e", "float32": "<f"}.get(element)
-    if code is None:
+#: The least numbers that are infinite in a type: halves of the last digit above the greatest.
+INFINITE = {"float16": 4095 * 2.0**4, "float32": (2**25 - 1) * 2.0**103, "bfloat16": 511 * 2.0**119}
+
+
+def is_in_range(value: float, element: str) -> bool:
+    """Return whether a number is no finite one that is infinite in a type of floats."""
+    return math.isinf(value) or not abs(value) >= INFINITE.get(element, math.inf)
+
+
+def element_type(element: str) -> None:
+    """Check the type of an array's elements."""
+    if element == "uint1":
         return
-    try:
-        struct.pack(code, float(value))
-    except OverflowError:
-        raise SpecError("a float of the type") from None
+    lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
+    require(element not in ("", "handle", "void") and not lanes, "the type of an array")
+    require(not element.startswith("type3_") and width(element) > 0, "whole bytes")
+
+
+def check_initial(fields: dict[str, Any], params: dict[str, dict[str, Any]]) -> None:
+    """Check the constant with the first value of a state."""
+    first = text(fields.get("initial", ""))
+    if not first:
+        return
+    require(fields["role"] == "state", "a state has an initial value")
+    constant = params.get(first, {})
+    require(constant.get("role") == "constant", "the initial value is a constant")
+    for key in ("type", "shape"):
+        require(constant[key] == fields[key], "a constant of the type and the shape of the state")
+
+
+def check_view(value: list[Any], params: dict[str, dict[str, Any]]) -> None:
+    """Check an array's bytes as elements of another type."""
+    require(len(value) == 3, "a view is an array of 3")
+    require(params.get(text(value[1]), {}).get("kind") == "buffer", "a view of an array")
+    require(is_type_name(text(value[2])), "the type of a view")
+    element_type(value[2])
 
 
 def expression(value: Any, names: set[str], depth: int = 0) -> None:
@@ -980,7 +992,7 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
         number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
     ]
     if "interface" in fields:
-        result |= interface_of(mapping(fields["interface"]), result["arg_types"])
+        result |= checked_interface(mapping(fields["interface"]), result["arg_types"])
     return result
 
 
@@ -1057,14 +1069,16 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             beyond += max(each["zstd"][0] - 256 * each["size"], 0)
     require_little(beyond)
     for each in records:
-        if "size" not in each or each["features"]:  # its bytes are not used
+        if "size" not in each:
             continue
         begin = start + each["offset"]
-        each["bytes"] = data[begin:][: each["size"]]
-        if "zstd" not in each or each["role"] == "sources":  # of others the result is checked
-            require(
-                hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes"
-            )
+        stored = data[begin:][: each["size"]]
+        # Of other compressed bytes the result is checked.
+        if each["features"] or "zstd" not in each or each["role"] == "sources":
+            require(hashlib.sha256(stored).digest() == each["sha256"], "the digest of the bytes")
+        if each["features"]:  # its bytes are not used
+            continue
+        each["bytes"] = stored
         if "zstd" in each:
             beyond += max(each["zstd"][0] - 256 * each["size"], 0)
             require_little(beyond)
@@ -1352,7 +1366,9 @@ def check_contents(records: list[dict[str, Any]]) -> None:
                     name: info[key] for name, info in found["functions"].items() if key in info
                 }
                 each |= {key: refused} if refused else {}
-            fmt = "spv" if found["format"] == "vulkan" else found["format"]
+            fmt = found["format"]
+            if each["kind"] == fmt == "vulkan":
+                fmt = "spv"
             require(fmt == each["format"], "the format of a module")
         if each["kind"] == "const_loader":
             stored = [part["bytes"] for part in parts]
@@ -1482,7 +1498,9 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     result["variant"] = text(fields.get("variant", ""))
     if "rank" in fields:
         result["rank"] = number(fields["rank"], 0, 2**32 - 1)
-    result["origin"] = origin(mapping(fields["origin"])) if "origin" in fields else None
+    result["origin"] = None
+    if "origin" in fields and not bare:
+        result["origin"] = origin(mapping(fields["origin"]))
     if not bare:
         result |= blob(fields)
     if "repeats" in fields:

@@ -329,7 +329,7 @@ def test_variants_of_a_later_form_are_of_a_newer_function_in_the_specification()
         data = b"".join(
             map(msgpack.packb, ["cl", {"f": function_with({"needs": needs}, tune)}, b"// f"])
         )
-        specification.compare_module("opencl", data)
+        differential.compare_module("opencl", data)
         second = specification.spec_reader()
         with pytest.raises(second.SpecError, match=text):
             second.variants_of(second.read_module("opencl", data)["functions"]["f"])
