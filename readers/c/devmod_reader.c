@@ -1552,7 +1552,11 @@ int devmod_get_size(devmod_file *file, uint32_t number, uint64_t most, uint64_t 
 int devmod_copy_bytes(devmod_file *file, uint32_t number, void *into, size_t size) {
     GUARD(file);
     const record *made = get_found(file, number);
-    if (get_size(file, number, size) != size)
+    uint64_t most = size;
+    /* Constants are read to find their parts. A position may take more bytes than a small part. */
+    if (made->module.part_count && stored_size(made) > most)
+        most = stored_size(made);
+    if (get_size(file, number, most) != size)
         fail(file, DEVMOD_UNSUPPORTED, "the module has another size than the buffer");
     write_bytes(file, made, into, size);
     return DEVMOD_OK;

@@ -230,6 +230,26 @@ def test_a_buffer_of_another_size() -> None:
         assert file.copy_bytes(0, size + 1) == other
 
 
+def test_constants_whose_positions_are_longer_than_their_parts() -> None:
+    """A position may have any form of an integer."""
+    constants = msgpack.packb({"w": [[2, 32, 1], [0], 0]})
+    stored = constants[:-1] + b"\xcf" + bytes(8) + b"\x80"
+    joined = msgpack.packb({"w": [[2, 32, 1], [0], b""]}) + b"\x80"
+    assert len(joined) < len(stored)
+    loader = {"kind": "const_loader", "parts": [1], **digest_of(stored)}
+    data = file_of({"modules": [loader], "parts": [digest_of(b"")]}, stored)
+    assert devmod.loads(data).save_to_bytes() == joined
+    c_reader.compare_bundle(data)
+    with c_reader.File(data) as file:
+        assert file.copy_bytes(0, len(joined)) == (0, joined)
+        other = (3, "the module has another size than the buffer")
+        assert file.copy_bytes(0, len(joined) + 1) == other
+
+
+def digest_of(data: bytes) -> dict[str, Any]:
+    return {"size": len(data), "sha256": hashlib.sha256(data).digest()}
+
+
 def test_the_address_by_digest() -> None:
     """It is compared before anything of the head is read."""
     data = FILES[-1].read_bytes()
