@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import devmod
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+
+from browser_driver import run_in_node  # noqa: E402
 
 import golden_later  # noqa: E402
 from fuzzing import specification  # noqa: E402
@@ -148,6 +151,55 @@ def test_a_program_has_one_verdict(name: str) -> None:
     (info,) = found["functions"].values()
     refused = second_refuses(lambda: spec_reader.read_program("p", info, found["code"]["p"]))
     assert refused is not is_good
+
+
+# -- functions
+
+IN_JAVASCRIPT = """
+const { decode } = await import("./wire.js");
+return argument.map((text) => {
+  const { functions } = decode("webgpu", new Uint8Array(Buffer.from(text, "base64")), [], 0);
+  return [...functions].map(([name, { error }]) => [name, error?.message ?? ""]);
+});
+"""
+
+
+def deep(count: int) -> Any:
+    """Return a value in so many arrays."""
+    value: Any = 1
+    for _ in range(count):
+        value = [value]
+    return value
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("item", ["interface", "tune"])
+def test_a_function_that_is_nested_too_deeply_is_refused_alone(item: str) -> None:
+    tune = {"constants": ["B"], "variants": [{"values": [1]}], "text": "x" * 400}
+    files = []
+    for count in (31, 32):
+        later = {"later": deep(count)}
+        items: list[Any] = [{"needs": ["tuned"]}, tune | later]
+        if item == "interface":
+            items = [later]
+        functions = {"f": ["f", [], [], [], *items], "g": ["g", [[0, 32, 1]], [], []]}
+        data = packed(functions, {"f": b"f", "g": b"g"})
+        module = devmod.loads(devmod.dumps(Raw("webgpu", data, "wgsl", ("f", "g"))))
+        assert module.functions["g"].arg_types == ("int32",)
+        found = spec_reader.read_module("webgpu", data)["functions"]
+        assert [name for name in found if "damaged" in found[name]] == ["f"] * (count - 31)
+        files.append((data, module))
+
+    problem = f"fmap of 'f', {item}: arrays and maps are nested more than 32 deep"
+    (_, good), (_, bad) = files
+    assert good.functions["f"].name == "f"
+    with pytest.raises(devmod.FormatError, match=problem):
+        bad.functions["f"]
+    both = run_in_node(IN_JAVASCRIPT, [b64encode(data).decode() for data, _ in files])
+    assert both[0] == [["f", ""], ["g", ""]]
+    (_, text), other = both[1]
+    assert problem in text
+    assert other == ["g", ""]
 
 
 # -- metadata

@@ -289,6 +289,10 @@ def function_with(**interface: Any) -> list[Any]:
     return ["f", [], [], [], interface]
 
 
+#: A value in 32 arrays.
+NESTED: Any = 1
+for _ in range(32):
+    NESTED = [NESTED]
 #: Functions, each with the result and the error of a check of its needs.
 FUNCTIONS: dict[str, tuple[list[Any], str]] = {
     "plain": (["f", [], [], []], "0"),
@@ -308,6 +312,10 @@ FUNCTIONS: dict[str, tuple[list[Any], str]] = {
     "no list": (
         function_with(needs="fp16"),
         "1 an interface: expected an array, before byte 12",
+    ),
+    "nested": (
+        function_with(later=NESTED, needs=["later"]),
+        "1 an interface: arrays and maps are nested too deep, before byte 39",
     ),
     "last": (function_with(), "0"),
 }

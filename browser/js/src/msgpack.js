@@ -8,6 +8,7 @@ import { FormatError, quoteName } from "./errors.js";
 
 /** The deepest nesting of arrays and maps in a value of any type. */
 const MAX_DEPTH = 32;
+export const TOO_DEEP = `arrays and maps are nested more than ${MAX_DEPTH} deep`;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const SHORT = 40;
 /**
@@ -64,6 +65,7 @@ const INT = {
 
 /** Reads a sequence of msgpack objects. `field` is the current field, `at` the offset of the next byte; messages name both. */
 export class Reader {
+  #deepAt = -1;
   #room;
   #most;
   #size;
@@ -237,8 +239,10 @@ export class Reader {
    * @returns {Value}
    */
   readValue(depth = 0) {
-    if (depth > MAX_DEPTH)
-      throw this.error(`arrays and maps are nested more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH) {
+      this.#deepAt = this.at;
+      throw this.error(TOO_DEEP);
+    }
     if (this.at >= this.data.length) this.#mark();
     const mark = /** @type {number} */ (this.data[this.at]);
     switch (typeOf(mark)) {
@@ -286,13 +290,42 @@ export class Reader {
     return result;
   }
 
+  /** Read a map that one function has. Return the place where one is nested too deeply: it is skipped, so that other functions can be used. */
+  readItem() {
+    const start = this.at;
+    const room = this.#room;
+    this.#deepAt = -1;
+    try {
+      return this.readMapObject();
+    } catch (error) {
+      if (this.#deepAt < 0) throw error;
+      this.at = start;
+      this.#room = room;
+      this.#skip();
+      return this.#deepAt;
+    }
+  }
+
+  /** Skip an object, however deep it is. */
+  #skip() {
+    for (let left = 1; left > 0; left--) {
+      const type = typeOf(this.data[this.at] ?? 0);
+      if (type !== "an array" && type !== "a map") {
+        this.readValue();
+        continue;
+      }
+      this.#countContainer();
+      left += type === "a map" ? 2 * this.readMap() : this.readArray();
+    }
+  }
+
   /** Read the variants of a tuned function: a map, whose arrays and maps are as many as its bytes allow. */
   readTune() {
     const outside = { room: this.#room, most: this.#most, size: this.#size };
     const start = this.at;
     // The end of the map is unknown, so what is left is the limit at first.
     this.#limitTune(this.data.length - start);
-    const result = this.readMapObject();
+    const result = this.readItem();
     const used = this.#most - this.#room;
     this.#limitTune(this.at - start);
     if (used > this.#most) throw this.#tooMany();

@@ -5,7 +5,7 @@ import { unknownNeeds } from "./checks.js";
 import { dtypeName } from "./dtypes.js";
 import { FormatError, listNames, NewerError, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
-import { Reader } from "./msgpack.js";
+import { Reader, TOO_DEEP } from "./msgpack.js";
 import { readShaders, repeatedSize } from "./repeats.js";
 import { tuple } from "./texels.js";
 
@@ -145,8 +145,9 @@ export function readSources(data, subject, kind) {
 }
 
 /**
- * The fields of a function behind its name. `problem` is why its interface is invalid, and `newer` are its unknown needs.
- * @typedef {Pick<FunctionInfo, "argTypes" | "launchParamTags" | "argExtraTags" | "interface"> & { problem: string, newer: string[] }} Fields
+ * The fields of a function behind its name. `problem` is why its interface is invalid, and `newer` are its unknown needs. `deep` is where an
+ * item is nested too deeply.
+ * @typedef {Pick<FunctionInfo, "argTypes" | "launchParamTags" | "argExtraTags" | "interface"> & { problem: string, newer: string[], deep: { item: string, offset: number } | null }} Fields
  */
 /** @typedef {Record<number, { bytes: Uint8Array, containers: number, result: Fields }[]>} Known */
 
@@ -172,9 +173,14 @@ function readInfo(reader, key, known) {
   }
   reader.field = `${subject}, name`;
   const name = reader.readStr();
+  const begin = reader.at;
   // An array of four items may begin like one of five, so they are cached separately.
   const fields = reader.shared(known[count] ?? [], () => readFields(reader, subject, count));
-  const { problem, newer, ...info } = fields;
+  const { problem, newer, deep, ...info } = fields;
+  if (deep) {
+    reader.field = `${subject}, ${deep.item}`;
+    return { name, ...info, error: reader.error(TOO_DEEP, begin + deep.offset) };
+  }
   const reason = problem || valuesProblem(name, info);
   if (!reason) return { name, ...info };
   reader.field = `${subject}, interface`;
@@ -189,6 +195,7 @@ function readInfo(reader, key, known) {
  * @returns {Fields}
  */
 function readFields(reader, subject, count) {
+  const start = reader.at;
   reader.field = `${subject}, arg_types`;
   const argTypes = reader.readList(() => dtypeName(readDtype(reader)));
   reader.field = `${subject}, launch_param_tags`;
@@ -196,10 +203,15 @@ function readFields(reader, subject, count) {
   reader.field = `${subject}, arg_extra_tags`;
   const argExtraTags = reader.readList(() => reader.readInt(-(2 ** 31), 2 ** 31 - 1));
   reader.field = `${subject}, interface`;
-  const map = count > LEAST_ITEMS ? reader.readMapObject() : null;
+  const map = count > LEAST_ITEMS ? reader.readItem() : null;
   reader.field = `${subject}, tune`;
   const tune = count === MOST_ITEMS ? reader.readTune() : null;
-  return { argTypes, launchParamTags, argExtraTags, ...readKnown(map, tune) };
+  if (typeof map !== "number" && typeof tune !== "number")
+    return { argTypes, launchParamTags, argExtraTags, deep: null, ...readKnown(map, tune) };
+  let deep = { item: "tune", offset: Number(tune) - start };
+  if (typeof map === "number") deep = { item: "interface", offset: map - start };
+  const none = { interface: null, problem: "", newer: [] };
+  return { argTypes, launchParamTags, argExtraTags, deep, ...none };
 }
 
 /**
