@@ -3,7 +3,7 @@
 import { sameItems } from "./bytes.js";
 import { show } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
-import { FormatError, quoteName, repr, restated } from "./errors.js";
+import { FormatError, listNames, quoteName, repr, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { Reader } from "./msgpack.js";
@@ -220,6 +220,11 @@ export function programError(name, text, argument = "") {
 export function readProgram(name, info, code) {
   const fail = (/** @type {string} */ text) => programError(name, text);
   if (!code) throw fail(" has no steps");
+  const others = info.interface?.needs.filter((each) => each !== REPEAT) ?? [];
+  if (others.length) {
+    const allowed = `a program here has no other need than ${repr(REPEAT)}`;
+    throw fail(` needs ${listNames(others)}, and ${allowed}`);
+  }
   const declared = restated(
     () => readDeclarations(info.interface?.params),
     ExpressionError,
