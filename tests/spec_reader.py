@@ -255,21 +255,10 @@ def function_of(parts: list[Any]) -> dict[str, Any]:
     if "tune" in parts[4]:
         require(needs, "an interface has no key tune")
         return result | {"newer": needs}
-    result |= checked_interface(parts[4], result["arg_types"])
+    result |= interface_of(parts[4], result["arg_types"])
     if len(parts) == 6 and "interface" in result:  # as in JSON
         result["interface"]["tune"] = parts[5]
     return result
-
-
-def checked_interface(fields: dict[str, Any], types: list[str]) -> dict[str, Any]:
-    """Return {"interface"}, or {"newer"} with the unknown needs of a newer function."""
-    needs = unknown_needs(fields)
-    try:
-        return {"interface": interface_of(fields, types)}
-    except SpecError:
-        if not needs:
-            raise
-        return {"newer": needs}
 
 
 def unknown_needs(fields: dict[str, Any]) -> list[str]:
@@ -863,8 +852,8 @@ def declaration(fields: dict[str, Any]) -> None:
         require(fields.get("filter") in ("nearest", "linear"), "a filter")
         require(fields.get("address") in ("clamp", "repeat", "mirror", "border"), "an address mode")
     else:
-        require(kind in ("buffer", "image") and role in ROLES, "an array's role")
-        require(fields.get("access") == ROLES[role], "the access of an array's role")
+        require(kind in ("buffer", "image") and role in ROLES, "an array")
+        require(fields.get("access") == ROLES[role], "an array")
         require(len(array(fields.get("shape"))) <= 16, "a shape")
         cleared = fields.get("cleared", False)
         require(
@@ -992,7 +981,7 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
         number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))
     ]
     if "interface" in fields:
-        result |= checked_interface(mapping(fields["interface"]), result["arg_types"])
+        result |= interface_of(mapping(fields["interface"]), result["arg_types"])
     return result
 
 

@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 from browser_driver import run_in_node  # noqa: E402
 
 import golden_later  # noqa: E402
-from fuzzing import specification  # noqa: E402
+from fuzzing import differential, specification  # noqa: E402
 from handmade import head_of, pages_of, with_pages  # noqa: E402
 
 spec_reader = specification.spec_reader()
@@ -146,7 +146,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_has_one_verdict(name: str) -> None:
     data, is_good = CASES[name]
-    specification.compare_module("program", data)
+    differential.compare_module("program", data)
     found = spec_reader.read_module("program", data)
     (info,) = found["functions"].values()
     refused = second_refuses(lambda: spec_reader.read_program("p", info, found["code"]["p"]))
@@ -211,7 +211,7 @@ def test_metadata_with_a_newer_function_has_one_verdict() -> None:
     for needs, newer in (["fp16", "later"], ["later"]), (["fp16"], None):
         fields = {"name": "f", "arg_types": ["handle"], "interface": {**later, "needs": needs}}
         data = json.dumps({"func_info": {"f": fields}}).encode()
-        specification.compare_metadata(data)
+        differential.compare(data)
         if newer is None:
             assert second_refuses(lambda data=data: spec_reader.read_metadata(data))
             continue
@@ -223,7 +223,7 @@ def test_metadata_with_a_newer_function_has_one_verdict() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_the_encoding_of_metadata_has_one_verdict(encoding: str) -> None:
     data = '{"func_info": {"f": {"name": "f", "arg_types": []}}}'.encode(encoding)
-    specification.compare_metadata(data)
+    differential.compare(data)
     refused = second_refuses(lambda: spec_reader.read_metadata(data))
     assert refused is (encoding != "utf-8")
 
