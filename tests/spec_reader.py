@@ -942,7 +942,7 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     try:
         fields = from_json(data, str(data, "utf-8"))
     except UnicodeDecodeError as error:
-        raise SpecError(f"JSON in UTF-8: {error}") from None
+        raise SpecError(f"JSON: {error}") from None
     functions = mapping(mapping(fields).get("func_info"))
     return {
         "functions": {name: json_function(mapping(each)) for name, each in functions.items()},
