@@ -1264,7 +1264,7 @@ def test_bench_measures_the_others_beside_a_function_that_fits_no_device(
     rows = list(csv.DictReader(io.StringIO(out)))
     assert (status, err, [row["function"] for row in rows]) == (1, "", ["f", "g"])
     assert rows[0]["problem"].startswith(
-        "no candidate of the bundle can run 'f' here: 1. opencl/cl: needs absent, which opencl device "
+        "no candidate of the bundle can run 'f' here: 1. opencl/cl: needs 'absent', which neither this devmod nor opencl device "
     )
     assert (rows[1]["problem"], float(rows[1]["median"]) > 0) == ("", True)
 

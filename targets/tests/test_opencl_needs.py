@@ -204,7 +204,7 @@ def test_the_needs_of_newer_versions(source: str, expected: str, standard: str) 
     assert needs(source, f"-cl-std={standard}") == {"k": tuple(expected.split())}
 
 
-@pytest.mark.parametrize("standard", ["CL1.0", "CL1.1", "CL1.2", "CL2.0", "CL3.0"])
+@pytest.mark.parametrize("standard", ["CL1.1", "CL1.2", "CL2.0", "CL3.0"])
 def test_words_alone_are_no_needs(standard: str) -> None:
     words = "half double cl_khr_fp16 cl_khr_fp64 atom_add cl_khr_int64_base_atomics image3d_t sub_group cl_intel_subgroups cl_khr_subgroups"
     source = f"// {words}\nkernel void k(global float *x, read_only image3d_t i) {{ x[0] += 2.0 + get_image_width(i); }}"

@@ -293,11 +293,11 @@ class Index:
             parts += [self._stored(entry) for entry in self._load(page).attached.values()]
         return parts
 
-    def tuning_records(self, function: str = "") -> tuple[TuningRecord, ...]:
+    def tuning_records(self, function: str | None = None) -> tuple[TuningRecord, ...]:
         """Return the tuning records of the file, or those of one function. The first call reads
         them. One that is invalid is skipped, with a warning.
         """
-        if function:
+        if function is not None:
             return self._once.get(("tuning", function), lambda: self._read_tuning(function))
         from devmod._formats.parts import read_together
 

@@ -182,7 +182,7 @@ class Module(ProcessLocal, ABC):
                 sources |= dict.fromkeys(module._devmod_tuning.sources)
         return Records(*sources)
 
-    def _records_of(self, function: str = "") -> tuple[TuningRecord, ...]:
+    def _records_of(self, function: str | None = None) -> tuple[TuningRecord, ...]:
         """Return the tuning records, or those of one function: a file may have many."""
         return self._records(function)
 
@@ -400,9 +400,9 @@ class GivenRecords:
         for record in self.given:
             self.by_function.setdefault(record.function, []).append(record)
 
-    def tuning_records(self, function: str = "") -> Sequence[TuningRecord]:
+    def tuning_records(self, function: str | None = None) -> Sequence[TuningRecord]:
         """Return the records, or those of one function."""
-        if function:
+        if function is not None:
             return self.by_function.get(function, ())
         return self.given
 
@@ -415,7 +415,7 @@ class Records:
     def __init__(self, *sources: RecordSource) -> None:
         self.sources = sources
 
-    def __call__(self, function: str = "") -> tuple[TuningRecord, ...]:
+    def __call__(self, function: str | None = None) -> tuple[TuningRecord, ...]:
         """Return the records, or those of one function."""
         records: list[TuningRecord] = []
         for source in self.sources:
