@@ -771,3 +771,24 @@ def test_a_run_ends_with_the_processor_seconds_of_files(tmp_path: Path) -> None:
     assert seconds["test_child.py"] >= 0.1
     files = done.stdout.partition("the costliest files:\n")[2]
     assert re.findall(r"test_\w+\.py", files) == ["test_child.py", "test_fixture.py"]
+
+
+def test_two_faults_of_one_size_in_one_second_are_two(tmp_path: Path) -> None:
+    """Python takes the bytecode of a file by its time in seconds and its size."""
+    path = tmp_path / "number.py"
+    path.write_text("VALUE = 0\n")
+
+    def value() -> str:
+        command = [sys.executable, "-c", "import number; print(number.VALUE)"]
+        return subprocess.run(
+            command, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    times = path.stat().st_mtime_ns
+    found = [value()]
+    for text in ("VALUE = 1\n", "VALUE = 2\n", "VALUE = 3\n"):
+        with breakages.planted(path, text):
+            found.append(value())
+        found.append(value())
+    assert found == ["0", "1", "0", "2", "0", "3", "0"]
+    assert path.stat().st_mtime_ns == times

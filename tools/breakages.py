@@ -15,6 +15,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -216,13 +217,18 @@ def run(
 
 @contextmanager
 def planted(path: Path, text: str) -> Iterator[None]:
-    """Replace the text of a file of a copy, and restore it with its time, by which Python's
-    bytecode is known. Meanwhile no other file is beside it: some tests list its folder.
+    """Replace the text of a file of a copy, and restore it with its time. Meanwhile no other file
+    is beside it: some tests list its folder.
+
+    Python knows its bytecode by the time in seconds and the size. Two faults of one size within a
+    second would be one, so each gets a time of its own.
     """
     data = path.read_bytes()
     times = path.stat()
     try:
         path.write_text(text)
+        own = secrets.randbelow(2**31)
+        os.utime(path, (own, own))
         yield
     finally:
         path.write_bytes(data)
