@@ -43,6 +43,19 @@ THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\
 BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 20"
 
 
+class CountedFile(io.BytesIO):
+    """A file object that counts what is read of it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.sizes: list[int] = []
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.sizes.append(len(data))
+        return data
+
+
 class Raw(devmod.Module):
     """A module of any kind whose bytes are given."""
 

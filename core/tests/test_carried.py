@@ -64,7 +64,7 @@ class File:
 
 
 def with_name(what: str, name: str, value: str = "x") -> File:
-    """A file that has something of a name that nobody knows, with a value."""
+    """A file that has something of an unknown name, with a value."""
     file = File()
     if what == "head":
         file.head[name] = [value, {"a": 1.5}]

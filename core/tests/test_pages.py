@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import random
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 from alone import core_alone as core_alone
 from each_case import refusal
-from stored import Raw, head_of, pages_of, with_pages
+from stored import CountedFile, Raw, head_of, pages_of, with_pages
 from work import work
 
 import devmod
@@ -81,19 +80,6 @@ def owners(root: Any, name: str) -> list[str]:
     ]
 
 
-class File(io.BytesIO):
-    """A file object that counts what is read of it."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.sizes: list[int] = []
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        self.sizes.append(len(data))
-        return data
-
-
 @pytest.mark.row("R50")
 def test_a_look_up_reads_the_page_of_the_name_and_those_of_candidates_that_are_used(
     many: bytes,
@@ -145,7 +131,7 @@ def test_every_name_of_a_simulated_library_is_found_by_two_pages() -> None:
     whole: Any = devmod.loads(data)
     for number in numbers.sample(range(3000), 20):
         for name in modules[number].functions:
-            file = File(data)
+            file = CountedFile(data)
             root: Any = devmod.load(file)
             file.sizes.clear()
             (found,) = root._owners_of(name)
@@ -160,7 +146,7 @@ def looked_up(data: bytes, name: str) -> tuple[Any, int, int]:
     """Return the candidates of a function, and how many reads they take with the first one's bytes,
     and how many bytes beside these.
     """
-    file = File(data)
+    file = CountedFile(data)
     root: Any = devmod.load(file)
     found = root._owners_of(name)
     size = len(found[0].save_to_bytes())
@@ -211,12 +197,12 @@ def test_a_choice_among_kinds_reads_the_record_of_the_candidate_that_is_used() -
     data = devmod.dumps(devmod.bundle(*modules, mixed=True))
     whole = devmod.loads(data)
     for name in names[::97]:
-        file = File(data)
+        file = CountedFile(data)
         (value,) = devmod.load(file)[name]()
         assert len(file.sizes) <= 4
         (owner,) = (each for each in whole.imports if each.kind == "const_loader" and name in each)
         assert bytes(value) == bytes(owner.get_global("w"))
-        root: Any = devmod.load(File(data))
+        root: Any = devmod.load(CountedFile(data))
         assert [each.kind for each in root._owners_of(name)] == [
             *(f"toy{kind}" for kind in range(4)),
             "const_loader",
@@ -231,7 +217,7 @@ def test_a_small_file_has_one_page_which_is_read_at_once() -> None:
         devmod.bundle(*(module(number, f"f{number}", "all") for number in range(count)))
     )
     assert len(pages_of(data)) == 1
-    file = File(data)
+    file = CountedFile(data)
     root = devmod.load(file)
     file.sizes.clear()
     assert owners(root, "f7") == ["7"]
@@ -247,7 +233,7 @@ def test_few_modules_with_many_names_have_pages_of_their_own() -> None:
         names = [f"kernel_{number:02}_{'x' * 60}_{each:03}" for each in range(500)]
         modules.append(module(number, *names))
     data = devmod.dumps(devmod.bundle(*modules))
-    file = File(data)
+    file = CountedFile(data)
     root = devmod.load(file)
     assert owners(root, f"kernel_41_{'x' * 60}_499") == ["41"]
     assert sum(file.sizes) < 120_000 < 20 * 120_000 < len(data)

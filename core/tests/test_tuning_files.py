@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from checker import checker as checker
 from checker import policy as policy
 from each_case import error_of
-from stored import blobs_of, pages_of, tuning_file
+from stored import CountedFile, blobs_of, pages_of, tuning_file
 from support import sample
 
 import devmod
@@ -92,7 +91,7 @@ def test_a_first_call_of_one_of_many_tuned_functions_reads_its_page_and_its_reco
         one = ONE.replace(function=f"kernel_{number}")
         records += [one.replace(device=f"device {each}") for each in range(4)]
     root.tuning_records = records
-    file = Counted(devmod.dumps(root))
+    file = CountedFile(devmod.dumps(root))
     loaded: Any = devmod.load(file)
     module = loaded._owners["kernel_711"]
     assert len(module._records_of("kernel_711")) == 4
@@ -129,19 +128,6 @@ def loaded_place(data: bytes, function: str) -> int:
     """The offset of the records of a function in a file."""
     (attachment,) = devmod.loads(data)._devmod_file.attached(function)
     return int(attachment.entry.offset)
-
-
-class Counted(io.BytesIO):
-    """A file that notes how much is read at a time."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.sizes: list[int] = []
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        self.sizes.append(len(data))
-        return data
 
 
 def test_records_of_no_function_of_the_file_are_left_out() -> None:
