@@ -7,8 +7,6 @@ dropped. docs/formats.md has the rules.
 
 from __future__ import annotations
 
-from itertools import chain
-
 from devmod._formats.index import KEEP, REFUSE, TUNING
 from devmod._formats.pages import Index
 from devmod._modules.module import Records, walk
@@ -44,8 +42,9 @@ class Unknown:
     def __init__(self) -> None:
         self.dropped: list[str] = []
 
-    def keeps(self, name: str, place: str, subject: str) -> bool:
-        """Return whether the new file has what a name of a file names.
+    def keeps(self, name: str, place: str, subject: str, *, explained: bool = False) -> bool:
+        """Return whether the new file has what a name of a file names. With `explained`, features
+        say what it is, and it is not dropped.
 
         Raises
         ------
@@ -57,7 +56,7 @@ class Unknown:
             raise FormatError(
                 f"{text} and this one cannot save: {pip_install('--upgrade devmod-core')}"
             )
-        if name.endswith(KEEP):
+        if explained or name.endswith(KEEP):
             return True
         self.dropped.append(f"{text}. It is not saved")
         return False
@@ -65,13 +64,11 @@ class Unknown:
     def keys(
         self, fields: Mapping[str, Any], place: str, *, explained: bool = False
     ) -> dict[str, Any]:
-        """Return the unknown keys of a record or a head that the new file has too. With
-        `explained`, features say what they are, and none is dropped.
-        """
+        """Return the unknown keys of a record or a head that the new file has too."""
         return {
             key: value
             for key, value in fields.items()
-            if (explained and not key.endswith(REFUSE)) or self.keeps(key, place, "the key")
+            if self.keeps(key, place, "the key", explained=explained)
         }
 
 
@@ -172,11 +169,6 @@ def _tuning(
         if records:
             results[function] = {TUNING: pack_attachment(records)}
     return results
-
-
-def functions_of(names: Iterable[Iterable[str]]) -> set[str]:
-    """Return the names of the functions of modules."""
-    return set(chain.from_iterable(names))
 
 
 def _conflict(place: str, subject: str) -> FormatError:

@@ -11,7 +11,7 @@ import os
 import sys
 from itertools import chain
 
-from devmod._files.carried import Unknown, attachments, files_of, functions_of, kept_head
+from devmod._files.carried import Unknown, attachments, files_of, kept_head
 from devmod._files.index_writer import IndexWriter
 from devmod._files.order import Order
 from devmod._formats import index as _index
@@ -174,7 +174,7 @@ class Plan:
 
         calls = _calls_of(module, roots, order.counts)
         files = files_of((module, *order.modules))
-        attached = self._attach(module, files, functions_of(order.names))
+        attached = self._attach(module, files, {*chain.from_iterable(order.names)})
         self._writer = IndexWriter(
             order,
             self._records,
@@ -191,7 +191,7 @@ class Plan:
             raise FormatError(
                 f"a part of the bundle's index would be {max(sizes)} bytes, and the most a file holds are {_index.MAX_INDEX}"
             )
-        self._start = _multiple(_index.HEADER + sum(sizes), self._align)
+        self._start = _index.aligned(_index.HEADER + sum(sizes), self._align)
         #: The size of the whole file.
         self.size = self._start + size
         for data in self._sections:
@@ -258,7 +258,7 @@ class Plan:
             start = _index.aligned(end)
             if number in self._large:
                 fields, align = self._large[number]
-                shift = _multiple(start, align) - start
+                shift = _index.aligned(start, align) - start
                 fields["shift"] = shift
                 if not shift:
                     del fields["shift"]
@@ -534,7 +534,7 @@ class Plan:
         """
         entry = part.entry
         unpacked = entry.unpacked
-        if entry.features:  # nobody here knows what the bytes are
+        if entry.features:  # what the bytes are is unknown
             return self._hashed(entry.size, part.unverified, part, unpacked)
         if unpacked is None:
             return self._locate(entry.size, part.unverified, part, entry.repeats)
@@ -777,11 +777,6 @@ def _align_of(size: int) -> int:
         if size >= least:
             return align
     return _index.ALIGN
-
-
-def _multiple(offset: int, align: int) -> int:
-    """Return the next multiple of a number."""
-    return -(-offset // align) * align
 
 
 def _shift_of(spec: TargetSpec, fmt: str, parts: Sequence[Binary]) -> int:

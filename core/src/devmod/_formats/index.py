@@ -149,6 +149,8 @@ class StoredBytes:
         The entry.
     kind
         The kind of a FormatError.
+    subject
+        What the bytes are of, for messages.
     has_digest
         Whether the entry has the digest of the bytes.
     is_msgpack
@@ -157,16 +159,13 @@ class StoredBytes:
 
     entry: Entry
     kind: str
+    subject: str
     has_digest = True
     is_msgpack = True
     _is_damaged = (
         "is damaged: its SHA-256 is not the one in the index. "
         "Nothing of it was used. Get the file again from where it came"
     )
-
-    def _subject(self) -> str:
-        """Return what the bytes are of, for messages."""
-        raise NotImplementedError
 
     def _packed(self) -> memoryview:
         """Return the bytes in the file, without a check of their digest."""
@@ -195,20 +194,18 @@ class StoredBytes:
         assert unpacked is not None
         packed = self._packed()  # an error of these is no damage
         try:
-            return decompress(
-                packed, unpacked, self._subject(), self.kind, is_msgpack=self.is_msgpack
-            )
+            return decompress(packed, unpacked, self.subject, self.kind, is_msgpack=self.is_msgpack)
         except FormatError:
             self.check(sha256_of(packed))  # a damaged file
             raise
 
     def _error(self, problem: str) -> FormatError:
-        return FormatError(f"{self._subject()} {problem}", kind=self.kind)
+        return FormatError(f"{self.subject} {problem}", kind=self.kind)
 
 
-def aligned(offset: int) -> int:
-    """Return the next multiple of 64."""
-    return -(-offset // ALIGN) * ALIGN
+def aligned(offset: int, align: int = ALIGN) -> int:
+    """Return the next multiple of a number, by default of 64."""
+    return -(-offset // align) * align
 
 
 class Unpacking:

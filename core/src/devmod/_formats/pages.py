@@ -137,8 +137,7 @@ class Index:
             page.at += at
         #: The end of the pages, and the offset at which the bytes of the records begin.
         self.end = last.at + last.size
-        align = fields.get("align", ALIGN)
-        self.start = -(-self.end // align) * align
+        self.start = aligned(self.end, fields.get("align", ALIGN))
         if 0 <= size < self.start:
             raise FormatError(
                 f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
@@ -297,16 +296,11 @@ class Index:
         """Return the tuning records of the file, or those of one function. The first call reads
         them. One that is invalid is skipped, with a warning.
         """
-        if function is not None:
-            return self._once.get(("tuning", function), lambda: self._read_tuning(function))
-        from devmod._formats.parts import read_together
-
-        attachments = [each for each in self.attachments() if each.entry.tag == _index.TUNING]
-        read_together(attachments)
-        records: list[TuningRecord] = []
-        for each in attachments:
-            records += self._records_in(each)
-        return tuple(records)
+        if function is None:
+            return self._records_in(self.attachments())
+        return self._once.get(
+            ("tuning", function), lambda: self._records_in(self.attached(function))
+        )
 
     def section(self, name: str) -> memoryview:
         """Return the bytes of a section, after a check of their digest."""
@@ -370,18 +364,20 @@ class Index:
         )
         return StoredAttachment(lambda *_: entry, 0, self.read, subject, "")
 
-    def _read_tuning(self, function: str) -> tuple[TuningRecord, ...]:
-        records: list[TuningRecord] = []
-        for each in self.attached(function):
-            if each.entry.tag == _index.TUNING:
-                records += self._records_in(each)
-        return tuple(records)
-
-    def _records_in(self, attachment: StoredAttachment) -> Sequence[TuningRecord]:
+    def _records_in(self, attachments: Sequence[StoredAttachment]) -> tuple[TuningRecord, ...]:
+        """Return the tuning records among attachments."""
+        tuning = [each for each in attachments if each.entry.tag == _index.TUNING]
+        if not tuning:
+            return ()
         # few files have tuning records, and opening one should cost little
+        from devmod._formats.parts import read_together
         from devmod._formats.tuning import read_attachment
 
-        return read_attachment(attachment)
+        read_together(tuning)
+        records: list[TuningRecord] = []
+        for each in tuning:
+            records += read_attachment(each)
+        return tuple(records)
 
     def _read_head(self, head: memoryview) -> Fields:
         reader = Reader(bytes(head), self._subject)

@@ -109,9 +109,6 @@ class StoredPart(StoredBytes):
             return ahead
         return self._read([self.entry.location])[0]
 
-    def _subject(self) -> str:
-        return self.subject
-
 
 class StoredAttachment(StoredPart):
     """The bytes of a function beside its module, in an open file."""

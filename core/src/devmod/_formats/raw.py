@@ -272,7 +272,7 @@ def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
         if not isinstance(text, str):
             text = str(text, "utf-8")  # the json module takes UTF-16 and UTF-32 too
         data = parse(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FormatError(f"the metadata is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("func_info"), dict):
         raise FormatError("the metadata has no map 'func_info'")

@@ -53,10 +53,9 @@ def read_attachment(attachment: StoredAttachment) -> Sequence[TuningRecord]:
 
 
 def _unpack(data: memoryview, subject: str) -> object:
-    from devmod._formats.msgpack import BYTES_A_CONTAINER, FREE_CONTAINERS, Reader
+    from devmod._formats.msgpack import Reader
 
-    size = (_MAX_CONTAINERS - FREE_CONTAINERS) * BYTES_A_CONTAINER
-    reader = Reader(data, subject, size=size)
+    reader = Reader(data, subject, most=_MAX_CONTAINERS)
     value = reader.read_value()
     reader.finish()
     return value

@@ -269,11 +269,6 @@ class StoredModule(Module, StoredBytes):
 
         return write_payload(spec, *contents, path)
 
-    @property
-    def subject(self) -> str:
-        """Its name in messages."""
-        return self._subject()
-
     def unverified(self) -> tuple[memoryview, ...]:
         return (self._raw,)
 
@@ -296,7 +291,9 @@ class StoredModule(Module, StoredBytes):
             return f"the {self.kind} module"
         return f"the {self.kind} module with {list_names(self.function_names)}"
 
-    def _subject(self) -> str:
+    @property
+    def subject(self) -> str:  # type: ignore[override]
+        """Its name in messages."""
         return f"{self.place}: {self._description}"
 
     @property
