@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [
     str(ROOT / "tests"),
     str(ROOT / "tests" / "vendors"),
-    str(ROOT / "readers" / "tests"),
+    str(ROOT / "compilers" / "readers" / "tests"),
 ]
 
 import random_programs  # noqa: E402

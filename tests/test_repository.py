@@ -352,7 +352,7 @@ def test_tests_without_the_emulator_of_rdna3_are_one_group_with_one_line() -> No
 
 def test_the_files_to_copy_have_a_licence_line() -> None:
     """Others copy the reader of C into their trees, without the file LICENSE."""
-    files = sorted((ROOT / "readers" / "c").iterdir())
+    files = sorted((ROOT / "compilers" / "readers" / "c").iterdir())
     assert {path.suffix for path in files} == {".c", ".h"}
     first = {path.name: path.read_text().partition("\n")[0] for path in files}
     assert set(first.values()) == {"/* SPDX-License-Identifier: Apache-2.0 */"}, first

@@ -693,7 +693,7 @@ def test_a_fault_of_several_readers_is_several(
     (tmp_path / "table.toml").write_text(text)
     monkeypatch.setattr(breakages, "TABLE", tmp_path / "table.toml")
     python = ("one-python", "a rule", "if wrong:", "if False:", ["test_x.py"], "core/src/")
-    c = ("one-c", "a rule", "if (wrong)", "if (0)", ["test_y.py"], "readers/c/")
+    c = ("one-c", "a rule", "if (wrong)", "if (0)", ["test_y.py"], "compilers/readers/c/")
     assert breakages.breakages() == [breakages.Breakage(*python), breakages.Breakage(*c)]
 
 

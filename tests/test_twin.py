@@ -24,7 +24,7 @@ pytestmark = pytest.mark.row("R54")
 #: The files of the copy's package, besides those of the wheel.
 OWN = {
     "target.py": ROOT / "core/src/devmod/targets/opencl/__init__.py",
-    "payloads.py": ROOT / "readers/src/devmod_readers/payloads/opencl.py",
+    "payloads.py": ROOT / "compilers/readers/src/devmod_readers/payloads/opencl.py",
 }
 SOURCE = """\
 __kernel void twice(__global const float *x, __global float *y, int n, __local float *part)

@@ -99,7 +99,7 @@ def test_a_field_of_a_file_is_in_each_reader_and_on_the_page() -> None:
         "reader.field = subject;\n  const isNode",
     )
     compared = set(re.findall(r'key === "(\w+)"', script))
-    code = between(text_of("readers/c/devmod_reader.c"), "read_record(reader *r", "};")
+    code = between(text_of("compilers/readers/c/devmod_reader.c"), "read_record(reader *r", "};")
     cells = first_cells("docs/formats.md", "The record of a module:\n\n| key | value |")
     from spec_reader import KEYS
 
@@ -124,7 +124,7 @@ def test_a_need_is_in_each_reader() -> None:
     from spec_reader import NEEDS
 
     known = {*FEATURES, "tuned", "repeat"}
-    assert strings(between(text_of("readers/c/devmod_reader.c"), "NEEDS[] = {", "}")) == known
+    assert strings(between(text_of("compilers/readers/c/devmod_reader.c"), "NEEDS[] = {", "}")) == known
     assert known == NEEDS
 
 

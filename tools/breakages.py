@@ -38,7 +38,7 @@ _LIMIT = 600
 
 
 #: The readers of files, and the folders of their sources.
-READERS = {"python": "core/src/", "c": "readers/c/", "javascript": "browser/js/src/"}
+READERS = {"python": "core/src/", "c": "compilers/readers/c/", "javascript": "browser/js/src/"}
 
 
 class Breakage(NamedTuple):
@@ -99,7 +99,7 @@ def _sources(root: Path) -> dict[Path, str]:
     for folder in folders:
         files += sorted(folder.rglob("*.py"))
     scripts = ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js")
-    for pattern in (*scripts, "readers/c/*.c", "simulators/src/*/drivers/*/*.c"):
+    for pattern in (*scripts, "compilers/readers/c/*.c", "simulators/src/*/drivers/*/*.c"):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}
 

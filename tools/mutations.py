@@ -90,9 +90,9 @@ ROOMS = {
         ["core/tests/test_*.py", _TOY, *_BYTES, "tests/test_program_tools.py"],
         97,
     ),
-    "readers": Room(["readers/src/**/*.py"], ["readers/tests/test_*.py", *_USES_OF_READERS], 97),
+    "readers": Room(["compilers/readers/src/**/*.py"], ["compilers/readers/tests/test_*.py", *_USES_OF_READERS], 97),
     "readers-c": Room(
-        ["readers/c/devmod_reader.c"], ["readers/tests/test_c_reader.py", *_BYTES], 97
+        ["compilers/readers/c/devmod_reader.c"], ["compilers/readers/tests/test_c_reader.py", *_BYTES], 97
     ),
     "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
     "runtime": Room(["runtime/src/**/*.py"], [_TOY, "runtime/tests/driver_api/test_*.py"], 95),

@@ -25,7 +25,7 @@ TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The folders whose tests run without --all. pytest runs those of its configuration otherwise.
 TESTS = (
     "core/tests",
-    "readers/tests",
+    "compilers/readers/tests",
     "targets/tests",
     "conformance/tests",
     "runtime/tests",

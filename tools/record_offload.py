@@ -1,6 +1,6 @@
 """Record containers of device code that LLVM's and NVIDIA's tools make, as vectors of the tests.
 
-``python tools/record_offload.py FOLDER`` replaces readers/tests/vectors/offload. FOLDER has LLVM
+``python tools/record_offload.py FOLDER`` replaces compilers/readers/tests/vectors/offload. FOLDER has LLVM
 19's clang, clang-offload-bundler and clang-offload-packager. The Python needs cuda-bindings and
 nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
 """
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "readers/tests/vectors/offload"
+FOLDER = ROOT / "compilers/readers/tests/vectors/offload"
 IMAGES = ROOT / "targets/tests/vectors/triton"
 CUBIN = IMAGES / "add.cuda.cubin"
 PTX = IMAGES / "add.cuda.ptx"

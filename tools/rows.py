@@ -19,7 +19,7 @@ from environments import ROOT
 CONTRACT = ROOT / "docs" / "contract.md"
 FOLDERS = (
     "core/tests",
-    "readers/tests",
+    "compilers/readers/tests",
     "runtime/tests/*",
     "remote/tests",
     "models/tests",

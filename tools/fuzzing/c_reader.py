@@ -33,9 +33,9 @@ FREE_MEMORY = 1 << 14
 #: repeats `COPYING` times the memory of the index.
 COPYING = 3
 PIECE = 1 << 20
-FOLDER = ROOT / "readers" / "c"
+FOLDER = ROOT / "compilers" / "readers" / "c"
 READER = FOLDER / "devmod_reader.c"
-TESTS = ROOT / "readers" / "tests"
+TESTS = ROOT / "compilers" / "readers" / "tests"
 #: The results of verdict.c that are no results of the reader.
 PROBLEMS = {
     96: "takes memory for a second use of a module's contents",

@@ -1,4 +1,4 @@
-"""The reader in C (readers/c): it accepts and refuses the same files as Python, finds the same
+"""The reader in C (compilers/readers/c): it accepts and refuses the same files as Python, finds the same
 candidates, and its example runs.
 """
 
