@@ -680,9 +680,9 @@ def test_a_planted_possessive_repeat_is_found(planted: str, is_found: bool) -> N
 PLACES = (
     "core/src/devmod/**/*.py",
     "runtime/src/devmod_runtime/tools/*.py",
-    "targets/src/devmod_targets/build/*.py",
-    "targets/src/devmod_targets/_cli/*.py",
-    "targets/src/devmod_targets/doctor.py",
+    "compilers/targets/src/devmod_targets/build/*.py",
+    "compilers/targets/src/devmod_targets/_cli/*.py",
+    "compilers/targets/src/devmod_targets/doctor.py",
 )
 
 

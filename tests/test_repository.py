@@ -198,7 +198,7 @@ def test_one_directory_for_each_backend() -> None:
 
     specs = ROOT / "core" / "src" / "devmod" / "targets"
     assert {path.parent.name for path in specs.glob("*/__init__.py")} == set(NAMES)
-    build_side = ROOT / "targets" / "src" / "devmod_targets"
+    build_side = ROOT / "compilers" / "targets" / "src" / "devmod_targets"
     shared = {
         "_cli",
         "authoring",

@@ -253,7 +253,7 @@ def test_a_scalar_type_of_wgsl_needs_a_feature_that_is_known() -> None:
 
 
 def test_a_directive_of_wgsls_preprocessor_is_on_the_page() -> None:
-    source = text_of("targets/src/devmod_targets/webgpu/_preprocess.py")
+    source = text_of("compilers/targets/src/devmod_targets/webgpu/_preprocess.py")
     followed = set()
     for compared in re.findall(r"\bword(?:\[1\])? (?:==|in|!=) (\"\w+\"|\([^)]*\))", source):
         followed |= strings(compared)

@@ -41,7 +41,7 @@ SOUND: dict[tuple[str, str], Callable[[], Any]] = {
     ("cuda", "cubin"): (ARCH / "sm_90.cubin").read_bytes,
     ("cuda", "fatbin"): (ARCH / "mixed.fatbin").read_bytes,
     ("cuda", "cuda"): CUDA.encode,
-    ("rocm", "hsaco"): (ROOT / "targets/tests/vectors/triton/add.hip.hsaco").read_bytes,
+    ("rocm", "hsaco"): (ROOT / "compilers/targets/tests/vectors/triton/add.hip.hsaco").read_bytes,
     ("rocm", "hip"): CUDA.encode,
     ("vulkan", "spv"): lambda: compiled("vulkan", GLSL),
     ("opencl", "cl"): CL.encode,

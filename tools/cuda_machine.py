@@ -46,8 +46,8 @@ DRIVERS = ("ctypes", "pycuda")
 TESTS = (
     "plugins/devmod-cuda/tests",
     "runtime/tests/driver_api",
-    "targets/tests/test_interop.py",
-    "targets/tests/test_interop_offload.py",
+    "compilers/targets/tests/test_interop.py",
+    "compilers/targets/tests/test_interop_offload.py",
 )
 #: What a card changes: bench_cuda_compile.py needs none, and minutes.
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py")

@@ -31,7 +31,7 @@ TESTS = (
     "frameworks/tests",
     "models/tests/test_torch.py",
     "tvm/tests",
-    "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",
+    "compilers/targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",
 )
 
 

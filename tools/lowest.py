@@ -31,7 +31,7 @@ TESTS = (
     "remote/tests",
     "trust/tests",
     *(
-        f"targets/tests/test_{name}.py"
+        f"compilers/targets/tests/test_{name}.py"
         for name in (
             "build_cli",
             "compile_cuda",

@@ -80,7 +80,7 @@ _USES_OF_READERS = [
     "core/tests/test_interop_tvm.py",
     "tests/test_verify*.py",
     "tests/test_twin.py",
-    "targets/tests/test_*.py",
+    "compilers/targets/tests/test_*.py",
 ]
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
 _TOY = "runtime/tests/toy/test_*.py"
@@ -96,7 +96,7 @@ ROOMS = {
     ),
     "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
     "runtime": Room(["runtime/src/**/*.py"], [_TOY, "runtime/tests/driver_api/test_*.py"], 95),
-    "targets": Room(["targets/src/**/*.py"], ["targets/tests/test_*.py"], 92),
+    "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
         ["models/src/**/*.py"], ["models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
     ),

@@ -26,7 +26,7 @@ TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 TESTS = (
     "core/tests",
     "compilers/readers/tests",
-    "targets/tests",
+    "compilers/targets/tests",
     "conformance/tests",
     "runtime/tests",
     "remote/tests",

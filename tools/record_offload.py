@@ -2,7 +2,7 @@
 
 ``python tools/record_offload.py FOLDER`` replaces compilers/readers/tests/vectors/offload. FOLDER has LLVM
 19's clang, clang-offload-bundler and clang-offload-packager. The Python needs cuda-bindings and
-nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
+nvidia-nvfatbin. The images are those of compilers/targets/tests/vectors/triton.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "compilers/readers/tests/vectors/offload"
-IMAGES = ROOT / "targets/tests/vectors/triton"
+IMAGES = ROOT / "compilers/targets/tests/vectors/triton"
 CUBIN = IMAGES / "add.cuda.cubin"
 PTX = IMAGES / "add.cuda.ptx"
 HSACO = IMAGES / "add.hip.hsaco"

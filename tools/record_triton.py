@@ -2,7 +2,7 @@
 needs triton, which needs no driver.
 
 Run it with a Python that has triton: ``python tools/record_triton.py``. It replaces
-targets/tests/vectors/triton.
+compilers/targets/tests/vectors/triton.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "targets/tests/vectors/triton"
+FOLDER = ROOT / "compilers/targets/tests/vectors/triton"
 #: The fields of the metadata that `devmod.interop.triton` reads.
 FIELDS = (
     "name",
@@ -44,7 +44,7 @@ def main() -> None:
             "TRITON_DISABLE_LINE_INFO": "1",
             "TRITON_DEFAULT_FP_FUSION": "1",
         }
-        sys.path.insert(0, str(ROOT / "targets/tests/kernels/triton"))
+        sys.path.insert(0, str(ROOT / "compilers/targets/tests/kernels/triton"))
         from kernels import VECTORS  # type: ignore[import-not-found]
 
         FOLDER.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@ docs/rocm-functions.md.
 
 python tools/rocm_functions.py    print the page
 
-targets/tests/test_rocm_functions.py compiles the list.
+compilers/targets/tests/test_rocm_functions.py compiles the list.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def target(device: Any) -> str:
 @pytest.mark.usefixtures("emulator")
 @pytest.mark.parametrize("name", ["warps.cu", "warps.hip"])
 def test_one_source_of_both_vendors(name: str, device: Any) -> None:
-    """It compiles for CUDA too, with one interface (targets/tests/test_family.py)."""
+    """It compiles for CUDA too, with one interface (compilers/targets/tests/test_family.py)."""
     check(compiled(name, target(device)), device)
 
 

@@ -1,4 +1,4 @@
-"""The kernels of targets/tests/kernels/family: one source for CUDA and HIP, with the calls and the
+"""The kernels of compilers/targets/tests/kernels/family: one source for CUDA and HIP, with the calls and the
 references of its tests.
 """
 

@@ -1,4 +1,4 @@
-"""The Triton kernels of the vectors in targets/tests/vectors/triton, and of the tests where Triton
+"""The Triton kernels of the vectors in compilers/targets/tests/vectors/triton, and of the tests where Triton
 is installed.
 """
 

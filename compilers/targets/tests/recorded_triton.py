@@ -1,4 +1,4 @@
-"""The kernels of targets/tests/vectors/triton, as objects with the attributes of Triton's compiled
+"""The kernels of compilers/targets/tests/vectors/triton, as objects with the attributes of Triton's compiled
 kernels.
 """
 
