@@ -8,7 +8,7 @@ ROOM ?= core
 N ?= 200
 SEED ?= 0
 BIN := .venv/bin
-CODE := core/src compilers/readers/src compilers/targets/src conformance/src runtime/src remote/src models/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src compilers/readers/src compilers/targets/src conformance/src plugins/runtime/src remote/src models/src view/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
 PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml plugins/*/pyproject.toml)))
 TYPED_linux = $(CODE) simulators/standins tools benchmarks
@@ -34,8 +34,8 @@ GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench
 GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
 GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
-GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
-GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests compilers/targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
+GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests plugins/runtime/tests/driver_api
+GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests compilers/targets/tests/test_compile_metal.py plugins/runtime/tests/toy/test_shared_memory.py
 
 # What makes the parts of test-setup, tools/*.py. pycuda is built with g++ and the headers of the system.
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes

@@ -679,7 +679,7 @@ def test_a_planted_possessive_repeat_is_found(planted: str, is_found: bool) -> N
 #: Where nothing of a kind is: the kind's own folders and its description have it.
 PLACES = (
     "core/src/devmod/**/*.py",
-    "runtime/src/devmod_runtime/tools/*.py",
+    "plugins/runtime/src/devmod_runtime/tools/*.py",
     "compilers/targets/src/devmod_targets/build/*.py",
     "compilers/targets/src/devmod_targets/_cli/*.py",
     "compilers/targets/src/devmod_targets/doctor.py",

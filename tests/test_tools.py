@@ -385,7 +385,7 @@ def test_setup_covers_every_distribution_and_every_extra() -> None:
 def test_each_python_runs_the_tests_of_the_plugins_and_at_night_all() -> None:
     folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     options = pythons.pytest_options(["--prepare", "-n", "2"])
-    assert {"core/tests", "runtime/tests", "compilers/targets/tests", "plugins"} <= set(options)
+    assert {"core/tests", "plugins/runtime/tests", "compilers/targets/tests", "plugins"} <= set(options)
     assert set(pythons.TESTS) <= set(folders["testpaths"])
     assert options[-4:] == ["-m", "not once and not volume", "-n", "2"]
     nightly = pythons.pytest_options(["--all", "-n", "2"])

@@ -138,7 +138,7 @@ TEXTS_OF_ARRAYS = (
 
 
 def test_a_text_of_an_error_of_arrays_is_the_browsers_too() -> None:
-    checks = re.sub(r"\{[^{}]*\}", "{}", text_of("runtime/src/devmod_runtime/_launch/checks.py"))
+    checks = re.sub(r"\{[^{}]*\}", "{}", text_of("plugins/runtime/src/devmod_runtime/_launch/checks.py"))
     script = re.sub(r"\$\{[^{}]*\}", "{}", text_of("browser/js/src/arguments.js"))
     for text in TEXTS_OF_ARRAYS:
         assert f'f"{text}"' in checks, text
@@ -205,7 +205,7 @@ def test_each_stream_takes_what_a_device_promises() -> None:
     found = {}
     folders = [
         *ROOT.glob("plugins/*/src"),
-        ROOT / "runtime" / "src" / "devmod_runtime" / "driver_api",
+        ROOT / "plugins" / "runtime" / "src" / "devmod_runtime" / "driver_api",
     ]
     for folder in folders:
         for path in folder.rglob("*device.py"):
@@ -295,7 +295,7 @@ def test_a_function_of_a_driver_is_called_by_its_name() -> None:
     from devmod_rocm._calls import FUNCTIONS as OF_ROCM
 
     folders = (
-        "runtime/src/devmod_runtime/driver_api",
+        "plugins/runtime/src/devmod_runtime/driver_api",
         "plugins/devmod-cuda/src",
         "plugins/devmod-rocm/src",
     )

@@ -27,7 +27,7 @@ from system import SWIFTSHADER, vulkan_drivers
 #: nvFatbin; NumPy.
 TESTS = (
     "core/tests",
-    "runtime/tests/toy",
+    "plugins/runtime/tests/toy",
     "remote/tests",
     "trust/tests",
     *(

@@ -83,7 +83,7 @@ _USES_OF_READERS = [
     "compilers/targets/tests/test_*.py",
 ]
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
-_TOY = "runtime/tests/toy/test_*.py"
+_TOY = "plugins/runtime/tests/toy/test_*.py"
 ROOMS = {
     "core": Room(
         ["core/src/**/*.py"],
@@ -95,7 +95,7 @@ ROOMS = {
         ["compilers/readers/c/devmod_reader.c"], ["compilers/readers/tests/test_c_reader.py", *_BYTES], 97
     ),
     "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
-    "runtime": Room(["runtime/src/**/*.py"], [_TOY, "runtime/tests/driver_api/test_*.py"], 95),
+    "runtime": Room(["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
         ["models/src/**/*.py"], ["models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92

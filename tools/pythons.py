@@ -28,7 +28,7 @@ TESTS = (
     "compilers/readers/tests",
     "compilers/targets/tests",
     "conformance/tests",
-    "runtime/tests",
+    "plugins/runtime/tests",
     "remote/tests",
     "models/tests",
     "trust/tests",

@@ -20,7 +20,7 @@ CONTRACT = ROOT / "docs" / "contract.md"
 FOLDERS = (
     "core/tests",
     "compilers/readers/tests",
-    "runtime/tests/*",
+    "plugins/runtime/tests/*",
     "remote/tests",
     "models/tests",
     "frameworks/tests",

@@ -1,5 +1,5 @@
 """Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts.
-runtime/tests/driver_api has DLPack.
+plugins/runtime/tests/driver_api has DLPack.
 """
 
 from __future__ import annotations

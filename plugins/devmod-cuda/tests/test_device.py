@@ -1,4 +1,4 @@
-"""What only CUDA's devices have: limits, versions, contexts; runtime/tests/driver_api has the tests
+"""What only CUDA's devices have: limits, versions, contexts; plugins/runtime/tests/driver_api has the tests
 of devices.
 """
 

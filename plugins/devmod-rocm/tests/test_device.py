@@ -1,4 +1,4 @@
-"""What only ROCm's devices have: limits, versions, the current device; runtime/tests/driver_api has
+"""What only ROCm's devices have: limits, versions, the current device; plugins/runtime/tests/driver_api has
 the tests of devices.
 """
 

@@ -1,4 +1,4 @@
-"""What only ROCm's driver has: the errors of opening it, its own calls; runtime/tests/driver_api
+"""What only ROCm's driver has: the errors of opening it, its own calls; plugins/runtime/tests/driver_api
 has the tests of drivers.
 """
 

@@ -1,4 +1,4 @@
-"""What only ROCm's streams have; runtime/tests/driver_api has the tests of streams, events and
+"""What only ROCm's streams have; plugins/runtime/tests/driver_api has the tests of streams, events and
 graphs.
 """
 
