@@ -98,7 +98,7 @@ ROOMS = {
     "runtime": Room(["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
-        ["models/src/**/*.py"], ["models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
+        ["extras/models/src/**/*.py"], ["extras/models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
     ),
     "plugins": Room(["plugins/*/src/**/*.py"], ["plugins/*/tests/test_*.py"], 92),
     "simulators": Room(["simulators/src/**/*.py"], ["simulators/tests/**/test_*.py"], 92, ""),

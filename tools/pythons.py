@@ -30,7 +30,7 @@ TESTS = (
     "conformance/tests",
     "plugins/runtime/tests",
     "remote/tests",
-    "models/tests",
+    "extras/models/tests",
     "trust/tests",
     "plugins",
 )

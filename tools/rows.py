@@ -22,7 +22,7 @@ FOLDERS = (
     "compilers/readers/tests",
     "plugins/runtime/tests/*",
     "remote/tests",
-    "models/tests",
+    "extras/models/tests",
     "frameworks/tests",
     "tvm/tests",
     "trust/tests",
