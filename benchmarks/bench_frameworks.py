@@ -9,7 +9,7 @@ times without those of the program's own call in the same round. The bound is a 
 `torch.empty_like`, which is measured in the same rounds, after a launch as the others are. By hand,
 `torch.library.custom_op` calls the program with NumPy's views. An extension in C++ adds on the CPU:
 it is measured after a launch, and shows what PyTorch takes for an operation of C++. PyTorch's CPU
-build has no CUDA tensors: frameworks/tests counts the driver's calls for these.
+build has no CUDA tensors: extras/frameworks/tests counts the driver's calls for these.
 The exit code is 1 if a ratio is over its bound.
 """
 

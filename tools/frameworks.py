@@ -28,7 +28,7 @@ NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
 SIMULATED = ("triton==3.9.0", "numba-cuda[cu13]==0.30.4")
 TVM = ROOT / "tvm"
 TESTS = (
-    "frameworks/tests",
+    "extras/frameworks/tests",
     "extras/models/tests/test_torch.py",
     "tvm/tests",
     "compilers/targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",

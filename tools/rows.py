@@ -23,7 +23,7 @@ FOLDERS = (
     "plugins/runtime/tests/*",
     "remote/tests",
     "extras/models/tests",
-    "frameworks/tests",
+    "extras/frameworks/tests",
     "tvm/tests",
     "trust/tests",
     "plugins/*/tests",

@@ -480,7 +480,7 @@ def test_ctrl_c_prints_which_files_were_written(
 def test_a_package_with_operations_of_pytorch(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """frameworks/tests builds its wheel and runs its tests."""
+    """extras/frameworks/tests builds its wheel and runs its tests."""
     assert printed_by(capsys, "init", "--torch", "fast_ops") == (
         'pyproject.toml: the package fast_ops. To test it: pip install ".[opencl]" pytest; pytest\n',
         "",
