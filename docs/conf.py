@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 sys.path.insert(
-    0, str(Path(__file__).resolve().parent.parent / "tvm" / "src")
+    0, str(Path(__file__).resolve().parent.parent / "extras" / "tvm" / "src")
 )  # devmod-tvm needs a compiler to be installed
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import generated_pages

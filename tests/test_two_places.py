@@ -307,6 +307,6 @@ def test_a_function_of_a_driver_is_called_by_its_name() -> None:
 
 
 def test_a_version_of_tvm_is_the_one_that_its_tests_run_with() -> None:
-    pyproject = text_of("tvm/pyproject.toml")
+    pyproject = text_of("extras/tvm/pyproject.toml")
     (version,) = {*re.findall(r'"apache-tvm==([\d.]+)\*"', pyproject)}
     assert f'"apache-tvm=={version}' in text_of("tools/frameworks.py")

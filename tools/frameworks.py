@@ -30,7 +30,7 @@ TVM = ROOT / "tvm"
 TESTS = (
     "extras/frameworks/tests",
     "extras/models/tests/test_torch.py",
-    "tvm/tests",
+    "extras/tvm/tests",
     "compilers/targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",
 )
 

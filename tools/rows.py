@@ -24,7 +24,7 @@ FOLDERS = (
     "remote/tests",
     "extras/models/tests",
     "extras/frameworks/tests",
-    "tvm/tests",
+    "extras/tvm/tests",
     "trust/tests",
     "plugins/*/tests",
     "examples/*/tests",

@@ -66,7 +66,7 @@ def test_tvms_registry_has_what_its_build_lacks() -> None:
     stored bytes.
     """
     first_device("opencl")
-    run_python(f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "tvm" / "src"))
+    run_python(f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "extras" / "tvm" / "src"))
 
 
 POLICY = """
@@ -104,7 +104,7 @@ def test_a_policy_refuses_tvms_modules_unless_it_allows_them(tmp_path: Path) -> 
     rule = '[[rule]]\nsource = ["*"]\nname = "acme/f"\nkeys = ["acme.pub"]\n'
     (tmp_path / "trust.toml").write_text(rule)
     code = f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}{POLICY}"
-    run_python(code, PYTHONPATH=str(ROOT / "tvm" / "src"), FOLDER=str(tmp_path))
+    run_python(code, PYTHONPATH=str(ROOT / "extras" / "tvm" / "src"), FOLDER=str(tmp_path))
 
 
 @needs_tvm
@@ -188,7 +188,7 @@ def test_the_platform_of_the_wheel(
     pytest.importorskip("hatchling", reason="hatchling is not installed")
     monkeypatch.setattr(sysconfig, "get_platform", lambda: "linux-x86_64")
     assert (
-        runpy.run_path(str(ROOT / "tvm" / "hatch_build.py"))["_platform"](
+        runpy.run_path(str(ROOT / "extras" / "tvm" / "hatch_build.py"))["_platform"](
             f" {symbols} ".replace(" ", "\0").encode()
         )
         == platform
