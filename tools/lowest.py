@@ -29,7 +29,7 @@ TESTS = (
     "core/tests",
     "plugins/runtime/tests/toy",
     "remote/tests",
-    "trust/tests",
+    "extras/trust/tests",
     *(
         f"compilers/targets/tests/test_{name}.py"
         for name in (

@@ -31,7 +31,7 @@ TESTS = (
     "plugins/runtime/tests",
     "remote/tests",
     "extras/models/tests",
-    "trust/tests",
+    "extras/trust/tests",
     "plugins",
 )
 #: The options of this file. The others are pytest's.

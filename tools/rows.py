@@ -25,7 +25,7 @@ FOLDERS = (
     "extras/models/tests",
     "extras/frameworks/tests",
     "extras/tvm/tests",
-    "trust/tests",
+    "extras/trust/tests",
     "plugins/*/tests",
     "examples/*/tests",
     "tests",

@@ -1,7 +1,7 @@
 """What core does under a policy: it asks devmod-trust about each file before it hands out anything
 of it (R46).
 
-A plugin of that name is devmod-trust here, and keeps what it is asked. trust/tests has the real
+A plugin of that name is devmod-trust here, and keeps what it is asked. extras/trust/tests has the real
 one.
 """
 

@@ -329,7 +329,7 @@ def test_the_page_has_the_texts_of_errors() -> None:
     )
     code = "".join(
         (root / path).read_text()
-        for path in ("trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py")
+        for path in ("extras/trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py")
     )
     assert len(rows) == 10
     assert [row for row in rows if row not in code] == []
