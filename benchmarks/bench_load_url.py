@@ -3,7 +3,7 @@ and the memory.
 
     python benchmarks/bench_load_url.py [--candidates 100] [--megabytes 10] [--rounds 15]
 
-The server is a process of its own on this machine, with the server of remote/tests, which counts
+The server is a process of its own on this machine, with the server of extras/remote/tests, which counts
 the bytes that it sends with their headers. The candidates that are not chosen are holes in a sparse
 file. Times are medians of the rounds, each with an empty cache. "The ranges alone" are the same two
 reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
@@ -69,7 +69,7 @@ class Server:
     """A server process."""
 
     def __init__(self, *paths: Path) -> None:
-        command = [sys.executable, "-c", SERVER, str(ROOT / "remote" / "tests"), *map(str, paths)]
+        command = [sys.executable, "-c", SERVER, str(ROOT / "extras" / "remote" / "tests"), *map(str, paths)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

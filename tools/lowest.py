@@ -28,7 +28,7 @@ from system import SWIFTSHADER, vulkan_drivers
 TESTS = (
     "core/tests",
     "plugins/runtime/tests/toy",
-    "remote/tests",
+    "extras/remote/tests",
     "extras/trust/tests",
     *(
         f"compilers/targets/tests/test_{name}.py"

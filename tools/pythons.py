@@ -29,7 +29,7 @@ TESTS = (
     "compilers/targets/tests",
     "conformance/tests",
     "plugins/runtime/tests",
-    "remote/tests",
+    "extras/remote/tests",
     "extras/models/tests",
     "extras/trust/tests",
     "plugins",

@@ -21,7 +21,7 @@ FOLDERS = (
     "core/tests",
     "compilers/readers/tests",
     "plugins/runtime/tests/*",
-    "remote/tests",
+    "extras/remote/tests",
     "extras/models/tests",
     "extras/frameworks/tests",
     "extras/tvm/tests",
