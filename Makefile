@@ -8,10 +8,10 @@ ROOM ?= core
 N ?= 200
 SEED ?= 0
 BIN := .venv/bin
-CODE := core/src compilers/readers/src compilers/targets/src conformance/src plugins/runtime/src extras/remote/src extras/models/src view/src extras/frameworks/src extras/tvm/src extras/trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src compilers/readers/src compilers/targets/src conformance/src plugins/runtime/src extras/remote/src extras/models/src view/src extras/frameworks/src extras/tvm/src extras/trust/src extras/simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
 PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml plugins/*/pyproject.toml)))
-TYPED_linux = $(CODE) simulators/standins tools benchmarks
+TYPED_linux = $(CODE) extras/simulators/standins tools benchmarks
 TYPED_darwin = $(PORTABLE) tools/demo.py
 TYPED_win32 = $(PORTABLE) tools/demo.py
 TYPES := types-linux types-darwin types-win32

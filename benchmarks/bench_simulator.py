@@ -252,7 +252,7 @@ class Interpreter:
     def __init__(self, ptx: Path, tree: Path | None = None) -> None:
         environment = dict(os.environ)
         if tree is not None:
-            environment["PYTHONPATH"] = str(tree / "simulators" / "src")
+            environment["PYTHONPATH"] = str(tree / "extras" / "simulators" / "src")
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", str(ptx)],
             stdin=subprocess.PIPE,

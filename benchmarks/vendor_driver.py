@@ -38,7 +38,7 @@ class VendorDriver:
     def __init__(self, kind: str) -> None:
         sys.path[:0] = [
             str(ROOT / folder)
-            for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")
+            for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "extras/simulators/standins")
         ]
         # As in a wheel. The driver of a source tree is not optimized, and a launch calls it.
         os.environ.setdefault("DEVMOD_STANDIN_CFLAGS", "-O1")

@@ -66,7 +66,7 @@ def module_of(kind: str) -> Any:
         if sys.platform != "darwin":
             sys.path[:0] = [
                 str(ROOT / "plugins" / "devmod-metal" / "tests"),
-                str(ROOT / "simulators" / "standins"),
+                str(ROOT / "extras" / "simulators" / "standins"),
             ]
             from metal_double import KERNELS, Double
 

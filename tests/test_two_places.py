@@ -230,7 +230,7 @@ def test_an_instruction_that_uses_memory_is_checked_by_the_sanitizer() -> None:
 
 
 def test_a_function_of_the_stand_in_of_hip_is_on_its_list() -> None:
-    folder = ROOT / "simulators" / "standins" / "devmod_standins" / "libamdhip64"
+    folder = ROOT / "extras" / "simulators" / "standins" / "devmod_standins" / "libamdhip64"
     code = "".join(path.read_text() for path in folder.glob("*.c"))
     page = (folder / "calls.md").read_text()
     made = set(re.findall(r"^[A-Z_]+\((hip\w+)[,)]", code, re.MULTILINE))

@@ -99,7 +99,7 @@ def _sources(root: Path) -> dict[Path, str]:
     for folder in folders:
         files += sorted(folder.rglob("*.py"))
     scripts = ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js")
-    for pattern in (*scripts, "compilers/readers/c/*.c", "simulators/src/*/drivers/*/*.c"):
+    for pattern in (*scripts, "compilers/readers/c/*.c", "extras/simulators/src/*/drivers/*/*.c"):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}
 

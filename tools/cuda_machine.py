@@ -89,7 +89,7 @@ class Environment:
         """
         paths = [
             ROOT / folder
-            for folder in ("tests/vendors", "plugins/devmod-cuda/tests", "simulators/src")
+            for folder in ("tests/vendors", "plugins/devmod-cuda/tests", "extras/simulators/src")
         ]
         system = FOLDER / "root" / "usr"
         return {

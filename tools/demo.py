@@ -61,7 +61,7 @@ def rocm_emulator() -> dict[str, str]:
     """Return the variables for the stand-in HIP runtime and its emulator of AMD's RDNA3; {} if they
     cannot run here.
     """
-    sys.path.insert(0, str(ROOT / "simulators" / "standins"))
+    sys.path.insert(0, str(ROOT / "extras" / "simulators" / "standins"))
     from devmod_simulators import UnavailableError
     from devmod_standins import libamdhip64, rdna3
 

@@ -101,7 +101,7 @@ ROOMS = {
         ["extras/models/src/**/*.py"], ["extras/models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
     ),
     "plugins": Room(["plugins/*/src/**/*.py"], ["plugins/*/tests/test_*.py"], 92),
-    "simulators": Room(["simulators/src/**/*.py"], ["simulators/tests/**/test_*.py"], 92, ""),
+    "simulators": Room(["extras/simulators/src/**/*.py"], ["extras/simulators/tests/**/test_*.py"], 92, ""),
 }
 
 

@@ -61,7 +61,7 @@
 #define WITH_STREAM(name, call)                                                                    \
     WITH(name, CURRENT, Stream *stream, stream_of(hStream, &stream), call)
 
-/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
+/* The settings DEVMOD_STANDIN_… are listed in extras/simulators/README.md. */
 
 /* ---- device.c
  * --------------------------------------------------------------------------------------------------------------

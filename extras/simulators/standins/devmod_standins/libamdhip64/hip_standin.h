@@ -5,7 +5,7 @@
 #include "driver.h"
 #include "hip_api.h"
 
-/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
+/* The settings DEVMOD_STANDIN_… are listed in extras/simulators/README.md. */
 
 /* ---- entry.c
  * ---------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from devmod_simulators.drivers.generated import driver_files, runtime_files
 from devmod_standins import libamdhip64, metal
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
+SOURCES, STANDINS = ROOT / "extras" / "simulators" / "src", ROOT / "extras" / "simulators" / "standins"
 PACKAGES = {"devmod_simulators", "devmod_standins"}
 MODULES = (
     *sorted(PACKAGES),
