@@ -21,7 +21,7 @@ C_FILES := git ls-files -z '*.c' '*.h' '*.cpp'
 FAILED := build/failed
 # `make test-setup` installs both. Node.js is there alone if the system's is missing or too old.
 export PATH := $(CURDIR)/.venv/node:$(PATH)
-BIOME := browser/js/node_modules/.bin/biome
+BIOME := extras/browser/js/node_modules/.bin/biome
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 46 MiB (FOR=3.12 INSTALLED=list), where there is a network.

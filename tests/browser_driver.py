@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-JS = ROOT / "browser" / "js"
+JS = ROOT / "extras" / "browser" / "js"
 #: The seconds after which a command of the browser is aborted and the test fails.
 TIMEOUT = 300
 #: Debian's Chromium supports WebGPU without a GPU, on SwiftShader.

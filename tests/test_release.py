@@ -224,7 +224,7 @@ def test_what_is_published_on_npm_names_its_repository_and_its_tag(
     assert package["publishConfig"] == {"access": "public", "provenance": True, "tag": tag}
     address = package.get("repository", {})
     assert address == (
-        {"type": "git", "url": "git+https://a/b.git", "directory": "browser/js"}
+        {"type": "git", "url": "git+https://a/b.git", "directory": "extras/browser/js"}
         if repository
         else {}
     )

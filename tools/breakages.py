@@ -38,7 +38,7 @@ _LIMIT = 600
 
 
 #: The readers of files, and the folders of their sources.
-READERS = {"python": "core/src/", "c": "compilers/readers/c/", "javascript": "browser/js/src/"}
+READERS = {"python": "core/src/", "c": "compilers/readers/c/", "javascript": "extras/browser/js/src/"}
 
 
 class Breakage(NamedTuple):
@@ -98,7 +98,7 @@ def _sources(root: Path) -> dict[Path, str]:
     files: list[Path] = []
     for folder in folders:
         files += sorted(folder.rglob("*.py"))
-    scripts = ("tools/*.py", "browser/js/*.js", "browser/js/src/*.js")
+    scripts = ("tools/*.py", "extras/browser/js/*.js", "extras/browser/js/src/*.js")
     for pattern in (*scripts, "compilers/readers/c/*.c", "extras/simulators/src/*/drivers/*/*.c"):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}

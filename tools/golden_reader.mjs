@@ -2,12 +2,12 @@
 
 import { text } from "node:stream/consumers";
 
-import { unknownNeeds } from "../browser/js/src/checks.js";
-import { NewerError } from "../browser/js/src/errors.js";
-import { FormatError, open } from "../browser/js/src/index.js";
-import { checkNames } from "../browser/js/src/programchecks.js";
-import { readProgram } from "../browser/js/src/programs.js";
-import { decode } from "../browser/js/src/wire.js";
+import { unknownNeeds } from "../extras/browser/js/src/checks.js";
+import { NewerError } from "../extras/browser/js/src/errors.js";
+import { FormatError, open } from "../extras/browser/js/src/index.js";
+import { checkNames } from "../extras/browser/js/src/programchecks.js";
+import { readProgram } from "../extras/browser/js/src/programs.js";
+import { decode } from "../extras/browser/js/src/wire.js";
 
 /** Return the text of the error of a use, "" without one. Other errors are faults of the reader. */
 async function refusal(use) {

