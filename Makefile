@@ -128,7 +128,7 @@ peers-simulated: setup  ## run other projects' tests and programs on the simulat
 	@$(BIN)/python tools/peers_simulated.py $(NAMES)
 
 bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
-	@$(BIN)/python benchmarks/all.py $(NAMES)
+	@$(BIN)/python tools/benchmarks/all.py $(NAMES)
 
 gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=questions, bench, sanitize, others, wheels too
 	@$(or $(GPU_$(KIND)_$(DO)),$(error KIND=$(KIND) has no DO=$(DO)))

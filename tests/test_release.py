@@ -253,7 +253,7 @@ BEFORE = {
     "b.md": "devmod 0.1.0. pip install devmod-cuda==0.1.0, not devmod==0.1.0.post1 or tvm==0.1.0\n",
     "package.json": '{"version": "0.1.0", "other": "0.1.0"}\n',
     "lock.json": '{"version": "0.1.0-dev.1"}\n',
-    "benchmarks/RESULTS.md": "devmod 0.1.0\n",
+    "tools/benchmarks/RESULTS.md": "devmod 0.1.0\n",
 }
 AFTER = BEFORE | {
     "pyproject.toml": 'version = "0.2.0rc1"\ndependencies = ["devmod-core>=0.2.0rc1", "devmod>=0.1.0.post1"]\n',

@@ -65,7 +65,7 @@ def set_version(old: str, new: str) -> None:
     `__version__`, in pages and tests.
     """
     npm = [npm_package.npm_version(each) for each in (old, new)]
-    places = ["*.toml", "*.py", "*.md", "*.json", ":!benchmarks/RESULTS.md"]
+    places = ["*.toml", "*.py", "*.md", "*.json", ":!tools/benchmarks/RESULTS.md"]
     found = ["git", "grep", "-lIF", "-e", old, "-e", npm[0], "--", *places]
     for name in subprocess.run(
         found, cwd=ROOT, capture_output=True, text=True, check=True

@@ -1,0 +1,373 @@
+"""Whole models of one file beside tinygrad's own JIT on the same OpenCL device, and beside
+onnxruntime on the same processor.
+
+    python tools/benchmarks/bench_models.py [--rounds 200]
+
+The models have random weights: a perceptron, a small convolutional network, and two layers of a
+transformer. ResNet-18 is tuned, too. Each round runs the JIT, a call with device arrays and a
+prepared launch in turn, each with a wait for its end; figures are medians. Both sides run kernels
+of tinygrad's OpenCL renderer on Intel's runtime (`make test-setup`): tinygrad does not know the
+trick by which PoCL compiles for any processor. If the volume tests have fetched the wheels magika,
+rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run on each OpenCL device
+and by onnxruntime too: a table without bounds, since the kernels are not devmod's. Each model is
+tuned on these devices, and its calls are compared with those of the same file without its records.
+The exit code is 1 if a ratio is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from timing import check, medians_of, record
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
+#: The most time of a tuned call on Intel's runtime, of that with tinygrad's heuristic. No device
+#: takes more than `MOST`.
+TUNED = {"magika": 0.7, "boxes": 0.7, "resnet": 0.7}
+MOST = 1.05
+#: For how long a model's kernels of the heuristic are measured, at most about.
+SECONDS = 10
+ONNX = {
+    "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
+    "direction": (
+        "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        (1, 3, 48, 192),
+        np.float32,
+    ),
+    "boxes": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+        (1, 3, 160, 320),
+        np.float32,
+    ),
+    "characters": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+        (1, 3, 48, 320),
+        np.float32,
+    ),
+}
+
+
+def models(device: str) -> dict[str, tuple[Any, Any]]:
+    """Return each model, a function of a Tensor, and its input. Its weights are on a device of
+    tinygrad's.
+    """
+    from tinygrad import Tensor
+
+    numbers = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Any:
+        return Tensor(
+            (numbers.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32),
+            device=device,
+        ).realize()
+
+    first = weight(512, 784)
+    second = weight(512, 512)
+    third = weight(10, 512)
+    one = weight(32, 1, 5, 5)
+    two = weight(64, 32, 3, 3)
+    last = weight(10, 6400)
+    table = weight(512, 64)
+    layers = []
+    for _ in range(2):
+        layer = {"q": weight(64, 64), "k": weight(64, 64), "v": weight(64, 64)}
+        layers.append(layer | {"up": weight(64, 256)})
+    down = [weight(256, 64) for _ in layers]
+
+    def perceptron(x: Any) -> Any:
+        return (x @ first.T).relu().linear(second.T).relu() @ third.T
+
+    def convolutions(x: Any) -> Any:
+        return x.conv2d(one).relu().max_pool2d(2).conv2d(two).relu().flatten(1) @ last.T
+
+    def heads(x: Any) -> Any:
+        return x.reshape(1, 16, 4, 16).transpose(1, 2)
+
+    def transformer(tokens: Any) -> Any:
+        x = table[tokens]
+        for layer, back in zip(layers, down, strict=True):
+            q = heads(x.layernorm() @ layer["q"])
+            k = heads(x.layernorm() @ layer["k"])
+            v = heads(x.layernorm() @ layer["v"])
+            x = x + q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(
+                1, 16, 64
+            )
+            x = x + (x.layernorm() @ layer["up"]).gelu() @ back
+        return x @ table.T
+
+    return {
+        "perceptron": (perceptron, numbers.standard_normal((4, 784)).astype(np.float32)),
+        "convolutions": (convolutions, numbers.standard_normal((2, 1, 28, 28)).astype(np.float32)),
+        "transformer": (transformer, numbers.integers(0, 512, (1, 16)).astype(np.int32)),
+    }
+
+
+def resnet(device: str) -> tuple[Any, Any]:
+    """Return ResNet-18, a function of a Tensor, with random weights and its normalizations folded
+    into its convolutions, and its input.
+    """
+    from tinygrad import Tensor
+
+    numbers = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Any:
+        deviation = (2 / np.prod(shape[1:])) ** 0.5
+        return Tensor(
+            (numbers.standard_normal(shape) * deviation).astype(np.float32), device=device
+        ).realize()
+
+    first = weight(64, 3, 7, 7)
+    blocks: list[dict[str, Any]] = []
+    channels = 64
+    for width in (64, 128, 256, 512):
+        for stride in (1 if width == channels else 2, 1):
+            block = {
+                "stride": stride,
+                "one": weight(width, channels, 3, 3),
+                "two": weight(width, width, 3, 3),
+            }
+            if width != channels:
+                block["shortcut"] = weight(width, channels, 1, 1)
+            blocks.append(block)
+            channels = width
+    last = weight(1000, 512)
+
+    def classes(x: Any) -> Any:
+        x = x.conv2d(first, stride=2, padding=3).relu().max_pool2d(3, 2, padding=1)
+        for block in blocks:
+            stride = block["stride"]
+            inner = x.conv2d(block["one"], stride=stride, padding=1).relu()
+            inner = inner.conv2d(block["two"], padding=1)
+            if "shortcut" in block:
+                x = x.conv2d(block["shortcut"], stride=stride)
+            x = (x + inner).relu()
+        return x.mean((2, 3)) @ last.T
+
+    return classes, numbers.standard_normal((1, 3, 224, 224)).astype(np.float32)
+
+
+def beside_the_jit(rounds: int) -> bool:
+    """Measure the models, and return whether a ratio is over its bound."""
+    runtime = Path(sys.prefix) / "lib" / "libintelocl.so"
+    device = next(
+        (each for each in devmod.devices() if each.kind == "opencl" and "pthread" not in each.name),
+        None,
+    )
+    if device is None or not runtime.exists():
+        print(
+            "tinygrad's JIT is not measured: Intel's OpenCL runtime is not here (make test-setup)"
+        )
+        return False
+    place = "CL"  # the one platform of Intel's loader
+    for_loader = {
+        "OPENCL_PATH": str(runtime.with_name("libOpenCL.so.1")),
+        "OCL_ICD_FILENAMES": str(runtime),
+        "DEV": place,
+    }
+    os.environ |= for_loader
+    from tinygrad import Device, Tensor, TinyJit
+
+    from devmod.interop import tinygrad
+
+    own: Any = Device[place]
+    for each in for_loader:  # else processes of the searches have no device of Intel's
+        del os.environ[each]
+    failed = False
+    for label, (fn, x) in models(place).items():
+        jit = TinyJit(partial(realized, fn))
+        tensor = Tensor(x, device=place).realize()
+        expected = [jit(tensor) for _ in range(3)][-1].numpy()
+        with tinygrad.cpu():
+            exported, example = models_on_cpu(label)
+            module = tinygrad.export(exported, example, targets="opencl", name=label)
+        f: Any = devmod.loads(devmod.dumps(module))[label].on(device)
+        array = device.from_numpy(x)
+        out = device.empty(expected.shape, "float32")
+        f(array, y=out)
+        np.testing.assert_allclose(out.numpy(), expected, rtol=0, atol=1e-4 * abs(expected).max())
+        launch = f.bind(array, y=out)
+        runs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "tinygrad's JIT": (partial(jit, tensor), own.synchronize),
+            "a call": (partial(f, array, y=out), device.synchronize),
+            "a prepared launch": (launch, device.synchronize),
+        }
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(rounds):
+            for each, (run, wait) in runs.items():
+                run()  # the first one after another context's takes up to three times as long
+                wait()
+                began = time.perf_counter()
+                run()
+                wait()
+                times[each].append(time.perf_counter() - began)
+        medians = medians_of(times)
+        for each, bound in BOUNDS.items():
+            failed |= check(
+                f"{label}, {each}",
+                medians[each] / medians["tinygrad's JIT"],
+                bound,
+                of="tinygrad's JIT",
+            )
+    return failed
+
+
+def beside_the_heuristic(label: str, module: Any, x: Any, rounds: int) -> bool:
+    """Measure a tuned model on each OpenCL device beside itself without records, and return whether
+    a ratio is over its bound.
+    """
+    failed = False
+    for device in devmod.devices("opencl"):
+        array = device.from_numpy(x)
+        tuned: Any = devmod.loads(module)[label].on(device)
+        os.environ["DEVMOD_TUNE"] = "off"
+        plain: Any = devmod.loads(module)[label].on(device)  # it chooses here
+        plain(array)
+        del os.environ["DEVMOD_TUNE"]
+        began = time.perf_counter()
+        plain(array)
+        device.synchronize()
+        once = time.perf_counter() - began
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(min(rounds, ceil(SECONDS / once))):
+            for each, f in {"tuned": tuned, "plain": plain}.items():
+                f(array)
+                device.synchronize()
+                began = time.perf_counter()
+                f(array)
+                device.synchronize()
+                times[each].append(time.perf_counter() - began)
+        medians = medians_of(times)
+        name = runtime_of(device)
+        bound = MOST
+        if name != "PoCL":
+            bound = TUNED.get(label, MOST)
+        failed |= check(
+            f"{label}, tuned, {name}",
+            medians["tuned"] / medians["plain"],
+            bound,
+            of="the heuristic's kernels",
+        )
+    return failed
+
+
+def runtime_of(device: Any) -> str:
+    """Return the name of an OpenCL device's runtime."""
+    return "PoCL" if device.name.startswith("pthread") else "Intel's runtime"
+
+
+def tuned_models(rounds: int) -> bool:
+    """Tune the models with random weights, and return whether a ratio is over its bound."""
+    from tinygrad import Tensor
+
+    from devmod.interop import tinygrad
+
+    failed = False
+    own = models("CPU")
+    for label, (fn, x) in {
+        "perceptron": own["perceptron"],
+        "transformer": own["transformer"],
+        "resnet": resnet("CPU"),
+    }.items():
+        began = time.perf_counter()
+        with tinygrad.cpu():
+            module = tinygrad.export(fn, Tensor(x), targets="opencl", name=label, tune=[x])
+        print(f"{label}: exported and tuned in {time.perf_counter() - began:.0f} s")
+        failed |= beside_the_heuristic(label, devmod.dumps(module), x, rounds)
+    return failed
+
+
+def realized(fn: Any, x: Any) -> Any:
+    """Return the result of a function of a Tensor, computed."""
+    return fn(x).realize()
+
+
+def models_on_cpu(label: str) -> tuple[Any, Any]:
+    """Return a model on tinygrad's CPU device, as an export takes it."""
+    from tinygrad import Tensor
+
+    fn, x = models("CPU")[label]
+    return fn, Tensor(x)
+
+
+def beside_onnxruntime(rounds: int) -> bool:
+    """Record the times of models of others, and return whether a tuned one is over its bound."""
+    folder = ROOT / "build" / "onnx-models"
+    if not (folder / "done").exists():
+        return False
+    failed = False
+    sys.path.append(str(folder))
+    import onnxruntime
+
+    for label, (path, shape, dtype) in ONNX.items():
+        numbers = np.random.default_rng(0)
+        x = (
+            numbers.integers(0, 256, shape).astype(dtype)
+            if dtype is np.int32
+            else numbers.standard_normal(shape).astype(dtype)
+        )
+        target = folder / f"{label}.devmod"
+        session = onnxruntime.InferenceSession(
+            str(folder / path), providers=["CPUExecutionProvider"]
+        )
+        name = session.get_inputs()[0].name
+        command = [
+            sys.executable,
+            "-m",
+            "devmod",
+            "onnx",
+            str(folder / path),
+            "-t",
+            "opencl",
+            "--tune",
+            "-q",
+            "-o",
+            str(target),
+            "--name",
+            label,
+        ]
+        subprocess.run([*command, "--dim", f"{name}={','.join(map(str, shape))}"], check=True)
+        runs: dict[str, Callable[[], Any]] = {"onnxruntime": partial(session.run, None, {name: x})}
+        for device in devmod.devices():
+            if device.kind == "opencl":
+                f: Any = devmod.load(target)[label].on(device)
+                runs[f"devmod, {runtime_of(device)}"] = partial(f, x)
+        for each, run in runs.items():
+            times = []
+            for _ in range(rounds):
+                began = time.perf_counter()
+                run()
+                times.append(time.perf_counter() - began)
+            record(
+                "A call of a model of ONNX",
+                each,
+                statistics.median(times[rounds // 4 :]) * 1e3,
+                "ms",
+                column=label,
+            )
+        failed |= beside_the_heuristic(label, target.read_bytes(), x, rounds)
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    options = parser.parse_args()
+    over = beside_the_jit(options.rounds)
+    over |= tuned_models(options.rounds)
+    over |= beside_onnxruntime(max(options.rounds // 10, 8))
+    raise SystemExit(over)
