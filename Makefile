@@ -8,10 +8,10 @@ ROOM ?= core
 N ?= 200
 SEED ?= 0
 BIN := .venv/bin
-CODE := core/src compilers/readers/src compilers/targets/src conformance/src plugins/runtime/src extras/remote/src extras/models/src view/src extras/frameworks/src extras/tvm/src extras/trust/src extras/simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src conformance/src view/src $(wildcard compilers/*/src extras/*/src plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
-PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml plugins/*/pyproject.toml)))
-TYPED_linux = $(CODE) extras/simulators/standins tools benchmarks
+PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml compilers/*/pyproject.toml extras/*/pyproject.toml plugins/*/pyproject.toml)))
+TYPED_linux = $(CODE) extras/simulators/standins tools
 TYPED_darwin = $(PORTABLE) tools/demo.py
 TYPED_win32 = $(PORTABLE) tools/demo.py
 TYPES := types-linux types-darwin types-win32
@@ -78,9 +78,9 @@ lint: setup  ## ruff: rules and format; clang-format and biome: the format of C 
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(C_FILES) | xargs -0r $(BIN)/clang-format --dry-run --Werror
-	@if [ -x $(BIOME) ]; then $(BIOME) format --reporter=summary browser > /dev/null; fi
+	@if [ -x $(BIOME) ]; then $(BIOME) format --reporter=summary extras/browser > /dev/null; fi
 
-types: $(TYPES)  ## mypy --strict over the distributions, the tests' stand-ins, tools/ and benchmarks/, for Linux, macOS and Windows
+types: $(TYPES)  ## mypy --strict over the distributions, the tests' stand-ins, tools/, for Linux, macOS and Windows
 
 # One folder of mypy's cache has one system.
 $(TYPES): types-%: setup
@@ -90,7 +90,7 @@ format: setup  ## let ruff mend what it can, and format Python, C and JavaScript
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 	@$(C_FILES) | xargs -0r $(BIN)/clang-format -i
-	@if [ -x $(BIOME) ]; then $(BIOME) format --write browser; fi
+	@if [ -x $(BIOME) ]; then $(BIOME) format --write extras/browser; fi
 
 ##@ Check more
 

@@ -203,7 +203,7 @@ def _volume_rows(path: Path) -> frozenset[str]:
 
 @functools.cache
 def _is_of_simulators(path: Path) -> bool:
-    return path.is_relative_to(ROOT / "simulators")
+    return path.is_relative_to(ROOT / "extras" / "simulators")
 
 
 def _skip_reason(report: pytest.TestReport) -> str:

@@ -14,7 +14,7 @@ from setup import projects  # tools/setup.py
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [
     path / "src"
-    for path in (*projects(), ROOT / "tvm", *sorted(ROOT.glob("examples/*")))
+    for path in (*projects(), ROOT / "extras" / "tvm", *sorted(ROOT.glob("examples/*")))
     if (path / "src").is_dir()
 ]
 

@@ -286,7 +286,7 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(
     """
     plugins = sorted(
         path.parent.name
-        for path in (Path(__file__).parents[1] / "plugins").glob("*/pyproject.toml")
+        for path in (Path(__file__).parents[1] / "plugins").glob("devmod-*/pyproject.toml")
     )
     extras = [name.removeprefix("devmod-") for name in plugins]
     backends = [*plugins, "devmod-host"]

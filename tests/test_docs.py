@@ -60,6 +60,7 @@ DOCUMENTS = [
     *ROOT.glob("*.md"),
     *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
     *ROOT.glob("*/README.md"),
+    *ROOT.glob("*/*/README.md"),
     ROOT / "tests" / "golden" / "README.md",
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
@@ -228,7 +229,7 @@ def code() -> str:
     """Return all code of core, the readers, the build side and the plugins, without the quotes and
     line breaks inside a message.
     """
-    paths = [*ROOT.glob("*/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
+    paths = [*ROOT.glob("*/src/**/*.py"), *ROOT.glob("*/*/src/**/*.py")]
     return re.sub(r'"\s*f?"', "", "".join(path.read_text() for path in sorted(paths)))
 
 
@@ -267,7 +268,7 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
 ):
     read = set()
     folders = [
-        *(ROOT / each / "src" for each in ("core", "remote", "runtime", "targets")),
+        *(ROOT / each / "src" for each in ("core", "compilers/targets", "extras/remote")),
         *ROOT.glob("plugins/*/src"),
     ]
     for path in (path for folder in folders for path in folder.rglob("*.py")):

@@ -163,7 +163,7 @@ def test_markers_leave_out_what_has_no_wheel(python: str) -> None:
 def test_the_wheels_for_linux_are_those_with_a_tag_of_their_own() -> None:
     tagged = {
         path.parent.name
-        for path in ROOT.glob("*/hatch_build.py")
+        for path in ROOT.glob("*/*/hatch_build.py")
         if 'build_data["tag"]' in path.read_text()
     }
     assert {f"devmod-{name}" for name in tagged} == installable.FOR_LINUX

@@ -81,7 +81,14 @@ def commands_of(task: str, text: str) -> list[str]:
 def test_types_are_checked_for_each_system(platform: str) -> None:
     (command,) = commands_of("types", f"--platform {platform}")
     folders = {each.removesuffix("/src") for each in command.split()}
-    expected = {"core", "readers", "targets", "runtime", "remote", "plugins/devmod-metal"}
+    expected = {
+        "core",
+        "compilers/readers",
+        "compilers/targets",
+        "plugins/runtime",
+        "extras/remote",
+        "plugins/devmod-metal",
+    }
     assert expected <= folders
     assert ("plugins/devmod-cuda" in folders) == (platform == "linux")
 
@@ -149,7 +156,7 @@ def test_the_commands_that_documents_show_exist() -> None:
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("*/README.md"),
-        *ROOT.glob("plugins/*/*.md"),
+        *ROOT.glob("*/*/README.md"),
     ]:
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", document.read_text(), re.DOTALL):
             for line in block.splitlines():
@@ -179,7 +186,8 @@ def test_a_package_names_each_design_note_of_a_wheel() -> None:
     packages = [
         *ROOT.glob("*/src/*/__init__.py"),
         *ROOT.glob("*/src/*/*/__init__.py"),
-        *ROOT.glob("plugins/*/src/*/__init__.py"),
+        *ROOT.glob("*/*/src/*/__init__.py"),
+        *ROOT.glob("*/*/src/*/*/__init__.py"),
     ]
     named = {
         note
@@ -209,7 +217,7 @@ def test_one_directory_for_each_backend() -> None:
     }  # the last two are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
     assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
-    plugins = [path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")]
+    plugins = [path.parent for path in (ROOT / "plugins").glob("devmod-*/pyproject.toml")]
     assert sorted(plugin.name for plugin in plugins) == sorted(f"devmod-{kind}" for kind in KINDS)
     for plugin in plugins:
         kind = plugin.name.removeprefix("devmod-")
@@ -261,7 +269,8 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
     script = "".join(
-        (ROOT / "extras" / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js")
+        (ROOT / "extras" / "browser" / "js" / "src" / name).read_text()
+        for name in ("head.js", "pages.js")
     )
     names = ("NUMBER", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")
     found = {

@@ -124,7 +124,10 @@ def test_a_need_is_in_each_reader() -> None:
     from spec_reader import NEEDS
 
     known = {*FEATURES, "tuned", "repeat"}
-    assert strings(between(text_of("compilers/readers/c/devmod_reader.c"), "NEEDS[] = {", "}")) == known
+    assert (
+        strings(between(text_of("compilers/readers/c/devmod_reader.c"), "NEEDS[] = {", "}"))
+        == known
+    )
     assert known == NEEDS
 
 
@@ -138,7 +141,9 @@ TEXTS_OF_ARRAYS = (
 
 
 def test_a_text_of_an_error_of_arrays_is_the_browsers_too() -> None:
-    checks = re.sub(r"\{[^{}]*\}", "{}", text_of("plugins/runtime/src/devmod_runtime/_launch/checks.py"))
+    checks = re.sub(
+        r"\{[^{}]*\}", "{}", text_of("plugins/runtime/src/devmod_runtime/_launch/checks.py")
+    )
     script = re.sub(r"\$\{[^{}]*\}", "{}", text_of("extras/browser/js/src/arguments.js"))
     for text in TEXTS_OF_ARRAYS:
         assert f'f"{text}"' in checks, text
@@ -163,7 +168,7 @@ def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:
     }
     others = set()
     files = set()
-    for path in ROOT.glob("*/pyproject.toml"):
+    for path in (*ROOT.glob("*/pyproject.toml"), *ROOT.glob("*/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
         entries = project.get("entry-points", {}).get("devmod.commands", {})
         for name, value in entries.items():
@@ -176,7 +181,7 @@ def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:
 def commands_of_other_wheels() -> set[str]:
     """Return the functions of click's commands, as entry points name them."""
     results = set()
-    for source in ROOT.glob("*/src"):
+    for source in (*ROOT.glob("*/src"), *ROOT.glob("*/*/src")):
         for path in source.rglob("*.py"):
             text = path.read_text()
             if source.parent.name == "core" or "@click.command" not in text:
@@ -263,7 +268,9 @@ def test_a_directive_of_wgsls_preprocessor_is_on_the_page() -> None:
 
 def test_a_file_of_the_page_is_of_a_type_that_the_wheel_takes() -> None:
     suffixes = strings(between(text_of("view/hatch_build.py"), "SUFFIXES = (", ")"))
-    used = {path.suffix for path in (ROOT / "extras" / "browser" / "page").rglob("*") if path.is_file()}
+    used = {
+        path.suffix for path in (ROOT / "extras" / "browser" / "page").rglob("*") if path.is_file()
+    }
     assert used <= suffixes
 
 

@@ -291,7 +291,7 @@ def test_the_metapackage_has_an_extra_for_each_plugin(
     wheels: dict[str, Path], projects: Mapping[str, Any]
 ) -> None:
     fields = metadata(wheels["devmod"])
-    plugins = {path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")}
+    plugins = {path.parent.name for path in (ROOT / "plugins").glob("devmod-*/pyproject.toml")}
     extras = {name.removeprefix("devmod-") for name in plugins}
     assert extras <= set(fields["Provides-Extra"])
     for extra in extras:

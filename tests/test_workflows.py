@@ -71,7 +71,7 @@ def test_each_list_of_pythons_is_that_of_the_tested_ones() -> None:
     """tools/pythons.py has the definition. The free-threaded one is allowed to fail."""
     tested = list(pythons.TESTED)
     ends = [tested[0], tested[-1]]
-    for folder in [ROOT, *setup.projects(), ROOT / "tvm"]:
+    for folder in [ROOT, *setup.projects(), ROOT / "extras" / "tvm"]:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")
         project = tomllib.loads(text)["project"]
         assert versions_of(project["requires-python"]) == tested[:1], folder
@@ -126,7 +126,7 @@ def test_a_release_publishes_all_that_it_builds() -> None:
         if "upload-artifact" in step.get("uses", "")
     ]
     built = {str(each.relative_to(ROOT)) for each in (release.DIST, release.NPM)}
-    assert {each["path"] for each in uploads} == {*built, "tvm/dist"}
+    assert {each["path"] for each in uploads} == {*built, "extras/tvm/dist"}
     assert {each["if-no-files-found"] for each in uploads} == {"error"}
     for job, name, command in (
         ("publish", "distributions*", "uv publish --trusted-publishing always dist/*"),

@@ -38,7 +38,11 @@ _LIMIT = 600
 
 
 #: The readers of files, and the folders of their sources.
-READERS = {"python": "core/src/", "c": "compilers/readers/c/", "javascript": "extras/browser/js/src/"}
+READERS = {
+    "python": "core/src/",
+    "c": "compilers/readers/c/",
+    "javascript": "extras/browser/js/src/",
+}
 
 
 class Breakage(NamedTuple):
@@ -94,7 +98,7 @@ def _sources(root: Path) -> dict[Path, str]:
     """Return the sources of the wheels, of the npm package, of the reader in C, of the tools and of
     the simulated driver, which are the same for each fault.
     """
-    folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
+    folders = sorted(root.glob("*/src")) + sorted(root.glob("*/*/src"))
     files: list[Path] = []
     for folder in folders:
         files += sorted(folder.rglob("*.py"))
@@ -107,7 +111,7 @@ def _sources(root: Path) -> dict[Path, str]:
 @cache
 def _test_paths(root: Path) -> list[str]:
     folders: list[Path] = []
-    for pattern in ("*/tests", "plugins/*/tests", "tests"):
+    for pattern in ("*/tests", "*/*/tests", "tests"):
         folders += root.glob(pattern)
     files: list[Path] = []
     for folder in folders:

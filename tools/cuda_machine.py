@@ -229,7 +229,10 @@ def commands(
         ]
         return [("tests", [*pytest, *parallel, *TESTS], hardware), *([] if stand_in else kit)]
     if task == "bench":
-        return [(name, [python, str(ROOT / "tools" / "benchmarks" / name)], hardware) for name in BENCHMARKS]
+        return [
+            (name, [python, str(ROOT / "tools" / "benchmarks" / name)], hardware)
+            for name in BENCHMARKS
+        ]
     if task == "questions":
         doubts = [
             (title, [*pytest, *parallel, *chosen], hardware) for title, chosen in DOUBTS.items()

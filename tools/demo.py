@@ -127,7 +127,7 @@ def main() -> None:
     ]
     runtimes = {
         path.name: wheel_of[path.name]
-        for path in sorted((ROOT / "plugins").iterdir())
+        for path in sorted((ROOT / "plugins").glob("devmod-*"))
         if path.name in wheel_of
     }
     for folder in ("empty", "runtime"):

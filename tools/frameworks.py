@@ -26,7 +26,7 @@ NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
 #: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of
 #: their own.
 SIMULATED = ("triton==3.9.0", "numba-cuda[cu13]==0.30.4")
-TVM = ROOT / "tvm"
+TVM = ROOT / "extras" / "tvm"
 TESTS = (
     "extras/frameworks/tests",
     "extras/models/tests/test_torch.py",

@@ -90,18 +90,32 @@ ROOMS = {
         ["core/tests/test_*.py", _TOY, *_BYTES, "tests/test_program_tools.py"],
         97,
     ),
-    "readers": Room(["compilers/readers/src/**/*.py"], ["compilers/readers/tests/test_*.py", *_USES_OF_READERS], 97),
-    "readers-c": Room(
-        ["compilers/readers/c/devmod_reader.c"], ["compilers/readers/tests/test_c_reader.py", *_BYTES], 97
+    "readers": Room(
+        ["compilers/readers/src/**/*.py"],
+        ["compilers/readers/tests/test_*.py", *_USES_OF_READERS],
+        97,
     ),
-    "readers-javascript": Room(["extras/browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97),
-    "runtime": Room(["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95),
+    "readers-c": Room(
+        ["compilers/readers/c/devmod_reader.c"],
+        ["compilers/readers/tests/test_c_reader.py", *_BYTES],
+        97,
+    ),
+    "readers-javascript": Room(
+        ["extras/browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97
+    ),
+    "runtime": Room(
+        ["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95
+    ),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
-        ["extras/models/src/**/*.py"], ["extras/models/tests/test_*.py", "tests/test_*model*.py", _ONNX], 92
+        ["extras/models/src/**/*.py"],
+        ["extras/models/tests/test_*.py", "tests/test_*model*.py", _ONNX],
+        92,
     ),
-    "plugins": Room(["plugins/*/src/**/*.py"], ["plugins/*/tests/test_*.py"], 92),
-    "simulators": Room(["extras/simulators/src/**/*.py"], ["extras/simulators/tests/**/test_*.py"], 92, ""),
+    "plugins": Room(["plugins/devmod-*/src/**/*.py"], ["plugins/devmod-*/tests/test_*.py"], 92),
+    "simulators": Room(
+        ["extras/simulators/src/**/*.py"], ["extras/simulators/tests/**/test_*.py"], 92, ""
+    ),
 }
 
 

@@ -25,10 +25,8 @@ TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The folders whose tests run without --all. pytest runs those of its configuration otherwise.
 TESTS = (
     "core/tests",
-    "compilers/readers/tests",
-    "compilers/targets/tests",
+    "compilers",
     "conformance/tests",
-    "plugins/runtime/tests",
     "extras/remote/tests",
     "extras/models/tests",
     "extras/trust/tests",

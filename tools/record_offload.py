@@ -1,8 +1,8 @@
 """Record containers of device code that LLVM's and NVIDIA's tools make, as vectors of the tests.
 
-``python tools/record_offload.py FOLDER`` replaces compilers/readers/tests/vectors/offload. FOLDER has LLVM
-19's clang, clang-offload-bundler and clang-offload-packager. The Python needs cuda-bindings and
-nvidia-nvfatbin. The images are those of compilers/targets/tests/vectors/triton.
+``python tools/record_offload.py FOLDER`` replaces compilers/readers/tests/vectors/offload. FOLDER
+has LLVM 19's clang, clang-offload-bundler and clang-offload-packager. The Python needs
+cuda-bindings and nvidia-nvfatbin. The images are those of compilers/targets/tests/vectors/triton.
 """
 
 from __future__ import annotations

@@ -287,9 +287,7 @@ def install_all(version: str) -> None:
     command by pipx.
     """
     kinds = sorted(
-        folder.name.removeprefix("devmod-")
-        for folder in (ROOT / "plugins").iterdir()
-        if (folder / "pyproject.toml").exists()
+        folder.name.removeprefix("devmod-") for folder in (ROOT / "plugins").glob("devmod-*")
     )
     choices = [f"devmod[{kind}]" for kind in kinds] + [f"devmod[{','.join(kinds)}]"]
     for number, (release, interpreter) in enumerate(sorted(pythons.find().items())):

@@ -87,17 +87,17 @@ def projects() -> list[Path]:
     """Return the folders of the distributions that have code, the plugins last."""
     return [
         ROOT / "core",
-        ROOT / "readers",
-        ROOT / "targets",
+        ROOT / "compilers" / "readers",
+        ROOT / "compilers" / "targets",
         ROOT / "conformance",
-        ROOT / "runtime",
-        ROOT / "remote",
-        ROOT / "models",
+        ROOT / "plugins" / "runtime",
+        ROOT / "extras" / "remote",
+        ROOT / "extras" / "models",
         ROOT / "view",
-        ROOT / "frameworks",
-        ROOT / "trust",
-        ROOT / "simulators",
-        *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
+        ROOT / "extras" / "frameworks",
+        ROOT / "extras" / "trust",
+        ROOT / "extras" / "simulators",
+        *sorted(path.parent for path in (ROOT / "plugins").glob("devmod-*/pyproject.toml")),
     ]
 
 

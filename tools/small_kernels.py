@@ -1,7 +1,8 @@
 """Write the payload of each kind's smallest kernel into the package of its runtime, where
 `devmod.doctor` and the conformance kit read it: ``python tools/small_kernels.py``.
 
-The sources are beside the compilers, as in ``compilers/targets/src/devmod_targets/opencl/small_kernel.cl``.
+The sources are beside the compilers, as in
+``compilers/targets/src/devmod_targets/opencl/small_kernel.cl``.
 """
 
 from __future__ import annotations

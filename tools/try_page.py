@@ -16,7 +16,9 @@ def write_files(static: Path) -> None:
     """Write the files into the folder `_static` of the built pages, and their sizes into try.js."""
     folder = static / "try"
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(ROOT / "extras" / "browser" / "js" / "src", static / "devmod-webgpu", dirs_exist_ok=True)
+    shutil.copytree(
+        ROOT / "extras" / "browser" / "js" / "src", static / "devmod-webgpu", dirs_exist_ok=True
+    )
     shutil.copy(ROOT / "examples" / "applications" / "digits" / "digits.devmod", folder)
     shutil.copy(ROOT / "examples" / "images" / "lake.png", folder)
     pictures = folder / "pictures.devmod"

@@ -19,7 +19,7 @@ from environments import ROOT, InstallError, python_of
 from setup import projects
 
 #: devmod-tvm is built where TVM is installed: its library of C++ needs the headers of TVM.
-TVM = ROOT / "tvm"
+TVM = ROOT / "extras" / "tvm"
 WITH_TVM = ROOT / "build" / "frameworks"
 
 

@@ -1228,7 +1228,10 @@ def devices_of(
             modules=modules,
         )
     paths = os.pathsep.join(
-        map(str, (folder / "site", Path(__file__).parents[2] / "plugins" / "runtime" / "tests" / "toy"))
+        map(
+            str,
+            (folder / "site", Path(__file__).parents[2] / "plugins" / "runtime" / "tests" / "toy"),
+        )
     )
     env = {
         "PYTHONPATH": paths,

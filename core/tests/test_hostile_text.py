@@ -32,10 +32,7 @@ SOURCES = [Path(devmod.__file__).parent]
 SOURCES += [
     path
     for path in Path(__file__).resolve().parents[2].glob("*/*/src")
-    if path.parent.parent.name in ("plugins", "examples")
-]
-SOURCES += [
-    Path(__file__).resolve().parents[2] / folder / "src" for folder in ("runtime", "targets")
+    if path.parent.parent.name in ("plugins", "examples") or path.parent.name == "targets"
 ]
 #: A title for the terminal's window, a colour, a bell, C1's CSI, a right-to-left override,
 #: separators, a byte order mark, a tag; and commands of a CI runner. The comparison of .NET ignores

@@ -1,8 +1,8 @@
 """What core does under a policy: it asks devmod-trust about each file before it hands out anything
 of it (R46).
 
-A plugin of that name is devmod-trust here, and keeps what it is asked. extras/trust/tests has the real
-one.
+A plugin of that name is devmod-trust here, and keeps what it is asked. extras/trust/tests has the
+real one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Four readers read the same of valid and nearly valid files: devmod, `compilers/readers/c`, `extras/browser/js`,
-and the one that is written from docs/formats.md.
+"""Four readers read the same of valid and nearly valid files: devmod, `compilers/readers/c`,
+`extras/browser/js`, and the one that is written from docs/formats.md.
 """
 
 from __future__ import annotations

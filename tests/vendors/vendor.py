@@ -266,7 +266,11 @@ class Vendor(ABC):
         """
         self._require(name)
         here = Path(__file__).resolve().parent
-        paths = [str(self.folder), str(here), str(here.parents[1] / "extras" / "simulators" / "standins")]
+        paths = [
+            str(self.folder),
+            str(here),
+            str(here.parents[1] / "extras" / "simulators" / "standins"),
+        ]
         return {
             **self.environment(),
             **self.driver_variables(name),

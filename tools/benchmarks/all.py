@@ -54,7 +54,7 @@ PEERS: dict[str, Sequence[str]] = {
     "rocm": ("ziglang",),
     "tune": _OPENCL,
 }
-OUT = Path(__file__).resolve().parent.parent / "build" / "figures.json"
+OUT = Path(__file__).resolve().parents[2] / "build" / "figures.json"
 
 
 def machine() -> str:

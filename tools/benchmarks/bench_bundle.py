@@ -1,7 +1,7 @@
 """Measure large bundles: opening one of many functions, joining files, and compression.
 
-    python tools/benchmarks/bench_bundle.py [--megabytes 1000] [--functions 10000] [--rounds 5] [--folder
-    .]
+    python tools/benchmarks/bench_bundle.py [--megabytes 1000] [--functions 10000] [--rounds 5] \
+        [--folder .]
 
 Opening: a file of many modules with one function each, and a smaller one in which one module has
 imports; each figure is the median of new processes, after `import devmod`. Joining: two files of

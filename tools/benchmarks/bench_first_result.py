@@ -1,7 +1,8 @@
 """The time of a new process that computes its first softmax: devmod beside the bare packages
 pyopencl, wgpu and vulkan.
 
-    python tools/benchmarks/bench_first_result.py [--rounds 15] [--rows 64] [--kinds opencl,webgpu,vulkan]
+    python tools/benchmarks/bench_first_result.py [--rounds 15] [--rows 64] [--kinds
+    opencl,webgpu,vulkan]
 
 The kernel is the softmax of examples/. devmod loads a .devmod file, and the bare package the source
 or the SPIR-V in it. The time is that of the whole process, from its start to its end. "Caches
@@ -36,7 +37,7 @@ from timing import check, each_kind
 
 import devmod
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCES = {
     "opencl": "opencl/softmax.cl",
     "webgpu": "webgpu/softmax.wgsl",

@@ -33,7 +33,7 @@ from timing import check, medians_of
 
 import devmod
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "examples" / "hexagon" / "softmax.c"
 TARGET = "hexagon -arch=v66"
 EMPTY = "void nothing(int *x, int n) {}"

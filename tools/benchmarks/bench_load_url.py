@@ -3,11 +3,11 @@ and the memory.
 
     python tools/benchmarks/bench_load_url.py [--candidates 100] [--megabytes 10] [--rounds 15]
 
-The server is a process of its own on this machine, with the server of extras/remote/tests, which counts
-the bytes that it sends with their headers. The candidates that are not chosen are holes in a sparse
-file. Times are medians of the rounds, each with an empty cache. "The ranges alone" are the same two
-reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
-a small bundle was loaded. Exits with 1 if devmod exceeds a bound.
+The server is a process of its own on this machine, with the server of extras/remote/tests, which
+counts the bytes that it sends with their headers. The candidates that are not chosen are holes in a
+sparse file. Times are medians of the rounds, each with an empty cache. "The ranges alone" are the
+same two reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its
+value after a small bundle was loaded. Exits with 1 if devmod exceeds a bound.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from timing import check, medians_of, record
 
 import devmod
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 from handmade import head_of, headed, row
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MAX_BEFORE = 29 << 10
 #: The most memory, of the bytes of the module. It has 8 MiB, since what Python and the libraries
 #: take is more than a module of 1 MiB.
@@ -69,7 +69,13 @@ class Server:
     """A server process."""
 
     def __init__(self, *paths: Path) -> None:
-        command = [sys.executable, "-c", SERVER, str(ROOT / "extras" / "remote" / "tests"), *map(str, paths)]
+        command = [
+            sys.executable,
+            "-c",
+            SERVER,
+            str(ROOT / "extras" / "remote" / "tests"),
+            *map(str, paths),
+        ]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -34,7 +34,7 @@ from timing import check, medians_of, record
 
 import devmod
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
 #: The most time of a tuned call on Intel's runtime, of that with tinygrad's heuristic. No device
 #: takes more than `MOST`.

@@ -35,7 +35,7 @@ from timing import check, record
 
 import devmod
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: The targets with an example that each of them has, and the most that devmod takes of Slang and
 #: the reading.
 SLANG = {

@@ -1,8 +1,8 @@
 """The same small job in devmod, pyopencl, Taichi, Warp, IREE, Numba and NumPy: no bounds, since
 each does another job beside it.
 
-    python tools/benchmarks/bench_peers.py --install   makes build/peers with the peers (1.4 GB), and ends
-    python tools/benchmarks/bench_peers.py [--rounds 7] [--only devmod NumPy]
+    python tools/benchmarks/bench_peers.py --install   makes build/peers with the peers (1.4 GB),
+    and ends python tools/benchmarks/bench_peers.py [--rounds 7] [--only devmod NumPy]
 
 Without build/peers nothing is measured, and one line says how to install it. The contenders are in
 peers.py, each in a process of its own. The processes take turns, and each figure is the least of
@@ -43,7 +43,7 @@ from bare import share_device
 from peers import CONTENDERS, SIZES
 from timing import note, process_time, record
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import environments  # noqa: E402

@@ -432,7 +432,7 @@ class Transformer:
     """
 
     def __init__(self, kind: str, folder: Path) -> None:
-        project = Path(__file__).resolve().parents[1] / "examples" / "applications" / "transformer"
+        project = Path(__file__).resolve().parents[2] / "examples" / "applications" / "transformer"
         sys.path.insert(0, str(project))
         from transformer import Config, add_model, new_text, random_weights  # type: ignore[import-not-found]
 

@@ -53,7 +53,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
     failed = False
-    root = str(Path(__file__).resolve().parents[1])
+    root = str(Path(__file__).resolve().parents[2])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command(["keygen", "-o", str(folder / "acme.pem")])

@@ -34,7 +34,7 @@ from timing import check, each_kind, medians_of, record, timed
 
 import devmod
 
-SOURCE = Path(__file__).resolve().parent.parent / "examples" / "opencl" / "matmul.cl"
+SOURCE = Path(__file__).resolve().parents[2] / "examples" / "opencl" / "matmul.cl"
 NAME = "matmul_tiled"
 MEASURED = (32, 128, 512)
 BETWEEN = (48, 96, 200, 384)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from timing import record
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 driver: Any = import_module("browser_driver")

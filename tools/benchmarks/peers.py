@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 Functions = dict[str, Callable[[Any, Any], Any]]
 #: A turn makes calls for so many seconds, and at least so many calls.
 SECONDS = 0.03

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 #: Adds n floats, in CUDA C++ and HIP; NVRTC's output for it is a few lines of PTX.
 ADD = """
 extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
@@ -38,7 +38,11 @@ class VendorDriver:
     def __init__(self, kind: str) -> None:
         sys.path[:0] = [
             str(ROOT / folder)
-            for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "extras/simulators/standins")
+            for folder in (
+                f"plugins/devmod-{kind}/tests",
+                "tests/vendors",
+                "extras/simulators/standins",
+            )
         ]
         # As in a wheel. The driver of a source tree is not optimized, and a launch calls it.
         os.environ.setdefault("DEVMOD_STANDIN_CFLAGS", "-O1")

@@ -1,5 +1,5 @@
-"""What four readers read of one file, compared: devmod in Python, `compilers/readers/c`, `extras/browser/js`, and
-`tests/spec_reader.py`.
+"""What four readers read of one file, compared: devmod in Python, `compilers/readers/c`,
+`extras/browser/js`, and `tests/spec_reader.py`.
 
 A *reading* is a map of what a reader has of a file, before it is rounded or limited for a device.
 Readers are compared by the keys that both have.

@@ -140,7 +140,10 @@ def metallibs() -> list[bytes]:
 
 def containers() -> list[bytes]:
     """Return the containers of device code that the build side's tests have."""
-    folders = [ROOT / "compilers/readers/tests/vectors/offload", ROOT / "compilers/readers/tests/vectors/kpack"]
+    folders = [
+        ROOT / "compilers/readers/tests/vectors/offload",
+        ROOT / "compilers/readers/tests/vectors/kpack",
+    ]
     files = []
     for folder in folders:
         for path in sorted(folder.iterdir()):

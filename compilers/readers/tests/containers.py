@@ -11,7 +11,7 @@ import msgpack  # type: ignore[import-untyped]
 
 FOLDER = Path(__file__).parent / "vectors/offload"
 #: The images in the containers.
-TRITON = Path(__file__).parents[2] / "compilers/targets/tests/vectors/triton"
+TRITON = Path(__file__).parents[3] / "compilers/targets/tests/vectors/triton"
 HSACO = (TRITON / "add.hip.hsaco").read_bytes()
 CUBIN = (TRITON / "add.cuda.cubin").read_bytes()
 PTX = (TRITON / "add.cuda.ptx").read_bytes()

@@ -1,5 +1,5 @@
-"""The reader in C (compilers/readers/c): it accepts and refuses the same files as Python, finds the same
-candidates, and its example runs.
+"""The reader in C (compilers/readers/c): it accepts and refuses the same files as Python, finds the
+same candidates, and its example runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 import devmod
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tools"))
 from fuzzing import c_reader, seeds  # noqa: E402
 from handmade import file_of  # noqa: E402

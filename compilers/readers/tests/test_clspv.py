@@ -16,7 +16,7 @@ from devmod_readers.spirv import LaunchConstants, read_module, reflect
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
 
 #: make.py there has how clspv made them.
-FOLDER = Path(__file__).parents[2] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
+FOLDER = Path(__file__).parents[3] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
 KERNELS = (FOLDER / "kernels.spv").read_bytes()
 VALUES = (FOLDER / "values.spv").read_bytes()
 MODES = (FOLDER / "modes.spv").read_bytes()

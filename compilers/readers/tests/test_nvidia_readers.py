@@ -33,8 +33,8 @@ from devmod_targets.cuda.nvrtc import Program, arch_names, compile_program
 
 pytestmark = pytest.mark.once  # texts and bytes, which the readers read themselves
 
-KERNELS = Path(__file__).parents[2] / "compilers" / "targets" / "tests" / "kernels" / "cuda"
-VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "arch"
+KERNELS = Path(__file__).parents[3] / "compilers" / "targets" / "tests" / "kernels" / "cuda"
+VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "arch"
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 ARCHS = [name for name in arch_names() if name.startswith("sm_") and name[-1].isdigit()]
 

@@ -19,7 +19,7 @@ from devmod_readers.spirv import read_axes, read_module, read_samplings, reflect
 
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
 
-KERNELS = Path(__file__).parents[2] / "compilers" / "targets" / "tests" / "kernels" / "vulkan"
+KERNELS = Path(__file__).parents[3] / "compilers" / "targets" / "tests" / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(
     not shutil.which("spirv-as"), reason="spirv-tools is not installed"
 )

@@ -636,7 +636,7 @@ def test_tvms_shaders() -> None:
 
     for name, block in (("vadd", (64, 1, 1)), ("matmul", (8, 8, 1))):
         data = (
-            Path(__file__).parents[2]
+            Path(__file__).parents[3]
             / "core"
             / "tests"
             / "vectors"

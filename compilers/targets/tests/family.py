@@ -1,5 +1,5 @@
-"""The kernels of compilers/targets/tests/kernels/family: one source for CUDA and HIP, with the calls and the
-references of its tests.
+"""The kernels of compilers/targets/tests/kernels/family: one source for CUDA and HIP, with the
+calls and the references of its tests.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The kernels of compilers/targets/tests/vectors/triton, as objects with the attributes of Triton's compiled
-kernels.
+"""The kernels of compilers/targets/tests/vectors/triton, as objects with the attributes of Triton's
+compiled kernels.
 """
 
 from __future__ import annotations

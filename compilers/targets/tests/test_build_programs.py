@@ -16,7 +16,7 @@ import devmod
 from devmod._cli import main
 from devmod_targets.build import ManifestError, read_manifest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "manifest.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "manifest.md").read_text()
 NORMALIZE = re.search(r"```toml\n(\[programs\.normalize\]\n.*?)```", PAGE, re.DOTALL)[1]  # type: ignore[index]
 KERNELS = """
 kernel void square_sums(global const float *x, global float *sums, int columns) {

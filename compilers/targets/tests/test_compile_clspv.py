@@ -23,9 +23,9 @@ needs_wheel = pytest.mark.skipif(
     reason="pyclspv is not installed: it has wheels for Linux on x86-64 alone",
 )
 #: clspv's SPIR-V of kernels.cl, and how it was made.
-FOLDER = Path(__file__).parents[2] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
+FOLDER = Path(__file__).parents[3] / "plugins" / "devmod-vulkan" / "tests" / "clspv"
 KERNELS = FOLDER / "kernels.cl"
-EXAMPLES = Path(__file__).parents[2] / "examples" / "opencl"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "opencl"
 GET_PROGRAM = "get clspv itself (https://github.com/google/clspv), and put it into PATH or name it by DEVMOD_CLSPV"
 ADVICE = "Leave out statements until it compiles, to find the one that clspv does not support"
 #: A program that does what clspv does for kernels.cl.

@@ -53,7 +53,7 @@ def binary(module: devmod.Module) -> bytes:
 EXAMPLES = [
     each
     for pattern in ("cuda/*.cu", "rocm/*.hip", "one_source/*.slang", "applications/*/kernels/*.cu")
-    for each in sorted((Path(__file__).resolve().parents[2] / "examples").glob(pattern))
+    for each in sorted((Path(__file__).resolve().parents[3] / "examples").glob(pattern))
 ]
 
 

@@ -17,7 +17,7 @@ from each_case import check_texts, raised, refusal
 import devmod
 from devmod_targets.authoring import clang
 
-VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm"
+VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 Row = tuple[str, str, str, str, Any, int]
 

@@ -18,7 +18,7 @@ from devmod_targets.cuda.nvrtc import compile_program
 pytestmark = pytest.mark.once  # bytes of NVIDIA's formats
 
 VECTORS = Path(__file__).parent / "vectors"
-FATBIN = Path(__file__).parents[2] / "compilers/readers/tests/vectors/offload/images.fatbin"
+FATBIN = Path(__file__).parents[3] / "compilers/readers/tests/vectors/offload/images.fatbin"
 FILL = (
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry fill(.param .u64 out, .param .f32 value, .param .u32 n) .maxntid 256 { ret; }\n"

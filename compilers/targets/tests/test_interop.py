@@ -12,7 +12,7 @@ from recorded_triton import recorded_kernel
 import devmod
 from devmod.interop import offload, triton
 
-OFFLOAD = Path(__file__).parents[2] / "compilers/readers/tests/vectors/offload"
+OFFLOAD = Path(__file__).parents[3] / "compilers/readers/tests/vectors/offload"
 
 
 def test_the_functions_reach_the_readers() -> None:

@@ -20,7 +20,7 @@ from each_case import refusal
 import devmod
 from devmod_targets import packing
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tools"))
 from fuzzing import seeds  # noqa: E402
 

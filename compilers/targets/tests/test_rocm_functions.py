@@ -23,7 +23,7 @@ from devmod_standins import rdna3
 from devmod_targets._text import header_files
 
 pytestmark = pytest.mark.once  # what clang makes of a source
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from rocm_functions import FUNCTIONS  # noqa: E402

@@ -17,7 +17,7 @@ from each_case import raised, refusal
 import devmod
 
 K = "@compute @workgroup_size(1) fn k() { }"
-EXAMPLES = Path(__file__).parents[2] / "examples" / "webgpu"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "webgpu"
 TWO = "@compute @workgroup_size(1) fn one() { }\n@compute @workgroup_size(2) fn two() { }\n"
 
 
@@ -493,7 +493,7 @@ def test_unknown_names_are_a_warning() -> None:
 # -- naga
 
 
-PACKAGES = Path(__file__).parents[2] / "extras" / "browser" / "js" / "node_modules"
+PACKAGES = Path(__file__).parents[3] / "extras" / "browser" / "js" / "node_modules"
 
 
 @pytest.fixture

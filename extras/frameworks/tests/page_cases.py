@@ -8,7 +8,7 @@ import pytest
 
 from devmod._cli import main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def check_page(

@@ -30,7 +30,7 @@ def test_programs_are_operations(name: str) -> None:
         text=True,
         check=False,
         timeout=600,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
     )
     assert process.returncode == 0, process.stdout + process.stderr
 

@@ -294,7 +294,7 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
         for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
             text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"
             assert run(capsys, *arguments) == (1, "", text)
-    bad = Path(__file__).parents[2] / "tests" / "golden" / "bad"
+    bad = Path(__file__).parents[3] / "tests" / "golden" / "bad"
     for name in ("sources-that-are-damaged.devmod", "no-zero-behind-sources.devmod"):
         Path("f.devmod").write_bytes((bad / name).read_bytes())
         expected = json.loads((bad / "expectations.json").read_text())["files"][name]["message"]
@@ -321,7 +321,7 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_has_the_texts_of_errors() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     rows = re.findall(
         r"^\| `([^`]+)` \| [A-Z]",
         (root / "docs" / "trust.md").read_text().partition("## If a file")[2],
@@ -329,7 +329,10 @@ def test_the_page_has_the_texts_of_errors() -> None:
     )
     code = "".join(
         (root / path).read_text()
-        for path in ("extras/trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py")
+        for path in (
+            "extras/trust/src/devmod_trust/_policy.py",
+            "core/src/devmod/_formats/trust.py",
+        )
     )
     assert len(rows) == 10
     assert [row for row in rows if row not in code] == []

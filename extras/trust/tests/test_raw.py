@@ -15,7 +15,7 @@ from devmod.backend import create_own
 from devmod.interop import tvm
 
 pytestmark = pytest.mark.row("R46")
-SOURCES = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[3]
 TVM = SOURCES / "core" / "tests" / "vectors" / "tvm"
 ADD = {"add": FunctionInfo("add", ["handle"] * 3 + ["int32"])}
 INFO = {"f": FunctionInfo("f", ["handle"], ["blockIdx.x", "threadIdx.x"])}

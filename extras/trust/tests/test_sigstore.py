@@ -26,7 +26,7 @@ pytest.importorskip(
     "sigstore", reason='sigstore is not installed: pip install "devmod-trust[sigstore]"'
 )
 HERE = Path(__file__).resolve().parent
-MODULES = HERE.parents[1] / "extras" / "browser" / "js"
+MODULES = HERE.parents[2] / "extras" / "browser" / "js"
 ISSUER = "https://issuer.example"
 Sign = Callable[..., tuple[int, str]]
 

@@ -23,7 +23,7 @@ from devmod.backend import loads_own, walk
 from devmod.interop import tvm
 
 pytestmark = [pytest.mark.row("R41", "R46"), pytest.mark.once]
-SOURCES = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[3]
 DAMAGED = "SHA-256 is not the one in the index"
 
 #: A way takes the module with the part in question, and the root of the file.

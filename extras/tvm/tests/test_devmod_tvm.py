@@ -17,7 +17,7 @@ from backend_checks import first_device, run_python
 
 import devmod
 
-HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[2]
+HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[3]
 VECTOR = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd.opencl.tvmimports"
 needs_tvm = pytest.mark.skipif(
     not [*distributions(name="apache-tvm")],
@@ -66,7 +66,9 @@ def test_tvms_registry_has_what_its_build_lacks() -> None:
     stored bytes.
     """
     first_device("opencl")
-    run_python(f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "extras" / "tvm" / "src"))
+    run_python(
+        f"VECTOR = {str(VECTOR)!r}\n{DOUBLE}", PYTHONPATH=str(ROOT / "extras" / "tvm" / "src")
+    )
 
 
 POLICY = """

@@ -471,7 +471,7 @@ def test_calls_and_allocations_in_any_order_keep_no_memory(vadd: Any) -> None:
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first_device("opencl")
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     monkeypatch.syspath_prepend(root / "tests")
     from pages import blocks
 

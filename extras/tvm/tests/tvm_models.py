@@ -16,7 +16,7 @@ from tvm.s_tir import dlight
 
 #: The kinds for which TVM's wheel has a code generator, and a device or its double is here.
 KINDS = ("opencl", "webgpu")
-VECTORS = Path(__file__).resolve().parents[2] / "core" / "tests" / "vectors" / "tvm"
+VECTORS = Path(__file__).resolve().parents[3] / "core" / "tests" / "vectors" / "tvm"
 D, H, LENGTH = 32, 2, 16
 
 

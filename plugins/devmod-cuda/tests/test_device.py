@@ -1,5 +1,5 @@
-"""What only CUDA's devices have: limits, versions, contexts; plugins/runtime/tests/driver_api has the tests
-of devices.
+"""What only CUDA's devices have: limits, versions, contexts; plugins/runtime/tests/driver_api has
+the tests of devices.
 """
 
 from __future__ import annotations

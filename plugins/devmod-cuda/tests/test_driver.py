@@ -1,5 +1,5 @@
-"""What only CUDA's driver has: the errors of opening it, its own calls; plugins/runtime/tests/driver_api
-has the tests of drivers.
+"""What only CUDA's driver has: the errors of opening it, its own calls;
+plugins/runtime/tests/driver_api has the tests of drivers.
 """
 
 from __future__ import annotations

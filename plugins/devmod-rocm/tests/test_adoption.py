@@ -1,5 +1,5 @@
-"""What only ROCm's arrays have; plugins/runtime/tests/driver_api has the tests of arrays and of other
-libraries' arrays.
+"""What only ROCm's arrays have; plugins/runtime/tests/driver_api has the tests of arrays and of
+other libraries' arrays.
 """
 
 from __future__ import annotations

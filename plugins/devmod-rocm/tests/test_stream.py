@@ -1,5 +1,5 @@
-"""What only ROCm's streams have; plugins/runtime/tests/driver_api has the tests of streams, events and
-graphs.
+"""What only ROCm's streams have; plugins/runtime/tests/driver_api has the tests of streams, events
+and graphs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""TVM's launch parameter tags (R35). This is their only list; `extras/browser/js/src/tags.js` has the
-browser's copy.
+"""TVM's launch parameter tags (R35). This is their only list; `extras/browser/js/src/tags.js` has
+the browser's copy.
 
 A tag with a launch value is followed by an integer that a caller of TVM passes after the arguments.
 The other tags are flags.

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from devmod_simulators.ptx import run_ptx
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CLANG = ROOT / "plugins" / "devmod-cuda" / "tests" / "vectors"
 
 

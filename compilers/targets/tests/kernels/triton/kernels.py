@@ -1,5 +1,5 @@
-"""The Triton kernels of the vectors in compilers/targets/tests/vectors/triton, and of the tests where Triton
-is installed.
+"""The Triton kernels of the vectors in compilers/targets/tests/vectors/triton, and of the tests
+where Triton is installed.
 """
 
 import triton

@@ -16,7 +16,7 @@ from pathlib import Path
 #: The libraries in a wheel, by machine.
 PACKAGED = Path(__file__).resolve().parent / "built"
 #: `make clean` removes it.
-CACHE = Path(__file__).resolve().parents[4] / "build" / "simulators"
+CACHE = Path(__file__).resolve().parents[5] / "build" / "simulators"
 FLAGS = (
     "-std=gnu11",
     "-O1",

@@ -43,7 +43,7 @@ class StandinDriver:
         return self._library
 
     def set(self, name: str, value: object) -> None:
-        """Set a setting (extras/simulators/README.md has the list) until `reset`; None removes it."""
+        """Set a setting of extras/simulators/README.md until `reset`. None removes it."""
         self._settings.add(name)
         self._library.standin_set(name.encode(), None if value is None else str(value).encode())
 

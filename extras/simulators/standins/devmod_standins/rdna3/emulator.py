@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "DEVMOD_RDNA3_EMULATOR"
 TARGET = "gfx1100"
-_BESIDE = Path(__file__).resolve().parents[5] / "shared" / "emulators" / "rdna3"
+_BESIDE = Path(__file__).resolve().parents[6] / "shared" / "emulators" / "rdna3"
 #: What the emulator compiles for each instruction is kept here: `make clean` removes it.
 _CACHE = CACHE / "rdna3"
 LAUNCH_TIMEOUT = 702
