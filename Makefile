@@ -8,7 +8,7 @@ ROOM ?= core
 N ?= 200
 SEED ?= 0
 BIN := .venv/bin
-CODE := core/src conformance/src view/src $(wildcard compilers/*/src extras/*/src plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src conformance/src workbench/src $(wildcard compilers/*/src extras/*/src plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
 PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml compilers/*/pyproject.toml extras/*/pyproject.toml plugins/*/pyproject.toml)))
 TYPED_linux = $(CODE) extras/simulators/standins tools

@@ -15,8 +15,8 @@ from browser_driver import Browser, decode_array
 from interruptible import interruptible_python
 
 import devmod
-from devmod_view._page import page
-from devmod_view._serve import Server
+from devmod_workbench._view.page import page
+from devmod_workbench._view.serve import Server
 
 PAGE = page()
 IDLE = "document.querySelector('.tree button, #alert p') && !document.querySelector('[aria-busy=true]')"

@@ -406,11 +406,11 @@ def parts() -> set[str]:
 
 
 def page_files(names: list[str]) -> set[str]:
-    return {name.partition("devmod_view/_web/")[2] for name in names if "devmod_view/_web/" in name}
+    return {name.partition("_view/_web/")[2] for name in names if "_view/_web/" in name}
 
 
 def test_the_wheel_has_the_page(wheels: Any) -> None:
-    with zipfile.ZipFile(wheels["devmod-view"]) as archive:
+    with zipfile.ZipFile(wheels["devmod-workbench"]) as archive:
         assert page_files(archive.namelist()) == parts()
         assert (
             sum(each.compress_size for each in archive.infolist() if "/_web/" in each.filename)
@@ -422,7 +422,7 @@ def test_the_wheel_has_the_page(wheels: Any) -> None:
 
 def test_the_wheel_of_the_source_distribution_has_it_too(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
-    run(*build, "--target", "sdist", cwd=ROOT / "view")
+    run(*build, "--target", "sdist", cwd=ROOT / "workbench")
     release.unpack(next(tmp_path.glob("*.tar.gz")), tmp_path / "there")
     [folder] = (tmp_path / "there").iterdir()
     run(*build, "--target", "wheel", cwd=folder)
@@ -456,9 +456,9 @@ def test_a_clean_installation_serves_the_page_without_npm(
     box = environment(wheels.direct("devmod-core"))
     output = box.run("-m", "devmod", "view", str(file), "--no-open", code=1)
     assert output == (
-        "devmod: error: the command 'view' cannot run: devmod-view is not installed. To add it: pip install devmod-view\n"
+        "devmod: error: the program devmod: devmod-workbench is not installed. To add it: pip install devmod-workbench\n"
     )
-    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-view"))
+    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-workbench"))
     found = {
         line.split()[0] if line[0] != " " else "": line.split()[-1]
         for line in box.run("-c", SERVE, str(file), env={"PATH": ""}).splitlines()
@@ -467,5 +467,5 @@ def test_a_clean_installation_serves_the_page_without_npm(
     assert found["page.js"] == str((WEB / "page.js").stat().st_size)
     assert found["devmod-webgpu/index.js"] == str((JS / "src" / "index.js").stat().st_size)
     # `devmod view` does not list runtimes, so it does not import wgpu.
-    checked = "import sys; from devmod_view._page import page; page(); print(sorted(set(sys.modules) & {'wgpu', 'numpy', 'devmod_webgpu'}))"
+    checked = "import sys; from devmod_workbench._view.page import page; page(); print(sorted(set(sys.modules) & {'wgpu', 'numpy', 'devmod_webgpu'}))"
     assert box.run("-c", checked) == "[]\n"

@@ -22,9 +22,9 @@ from checker import checker, policy
 from interruptible import interruptible_python
 
 import devmod
-from devmod import _cli
 from devmod.errors import DevmodError
-from devmod_view._serve import Server
+from devmod_workbench import _cli
+from devmod_workbench._view.serve import Server
 
 __all__ = ["checker", "policy"]
 
@@ -387,31 +387,13 @@ def test_a_pipe_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 def test_the_commands_of_all_wheels_describe_themselves_as_the_table_of_core_does() -> None:
     from click import Context
 
-    from devmod._cli import group
-    from devmod._cli._known import KNOWN
+    from devmod_workbench._cli import group
+    from devmod_workbench._cli._known import KNOWN
 
     for name, entry in KNOWN.items():
         found = group.get_command(Context(group), name)
         assert found is not None
         assert found.get_short_help_str(limit=200) == entry.help
-
-
-@pytest.mark.row("R4")
-def test_the_command_of_an_excluded_wheel() -> None:
-    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-view"}
-    done = subprocess.run(
-        [sys.executable, "-m", "devmod", "view", str(TREE)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 1
-    assert re.fullmatch(
-        r"devmod: error: devmod\.commands\.view is not registered: devmod-view \S+ provides it, and the environment variable "
-        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-view from DEVMOD_PLUGINS_DENY\n",
-        done.stderr,
-    )
 
 
 def test_a_port_in_use(served: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -483,7 +465,7 @@ def test_under_a_policy_the_bytes_that_were_checked_are_served(
         served.append((each.samefile(file), each.read_bytes()))
         return MagicMock()
 
-    monkeypatch.setattr("devmod_view._serve.Server", server)
+    monkeypatch.setattr("devmod_workbench._view.serve.Server", server)
     assert refused(capsys, file) == f"devmod: error: {file} has no signature\n"
     (tmp_path / "k.devmod.sig").write_bytes(b"signed")
     assert _cli.main(["view", str(file), "--no-open"]) == 0

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 
 def test_the_picture(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ def test_the_picture(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 def test_a_box_without_a_runtime_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no NumPy: that comes with a runtime."""
     monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-opencl")
-    program = "import sys; sys.modules['numpy'] = None\nfrom devmod._cli import main\nsys.exit(main(['demo']))"
+    program = "import sys; sys.modules['numpy'] = None\nfrom devmod_workbench._cli import main\nsys.exit(main(['demo']))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

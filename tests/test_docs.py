@@ -51,8 +51,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from devmod._cli import main  # noqa: E402
-from devmod._cli._known import KNOWN  # noqa: E402
+from devmod_workbench._cli import main  # noqa: E402
+from devmod_workbench._cli._known import KNOWN  # noqa: E402
 from generated_pages import INDEXES, entries  # noqa: E402 - a file of tools/
 from generated_pages import PAGES as GENERATED  # noqa: E402
 
@@ -182,7 +182,13 @@ def test_the_api_pages_have_every_public_name_once(built: Path) -> None:
     ]
     assert sorted(found) == sorted(set(found))
     anchors = set(found)
-    names = {f"{module.__name__}.{name}" for module in PUBLIC for name in public_names(module)}
+    # `devmod.commands` is a module of the workbench.
+    places = {devmod.commands.__name__: "devmod.commands"}
+    names = {
+        f"{places.get(module.__name__, module.__name__)}.{name}"
+        for module in PUBLIC
+        for name in public_names(module)
+    }
     modules = {
         "devmod.__version__",
         *(name for name in names if inspect.ismodule(sys.modules.get(name))),

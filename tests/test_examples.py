@@ -16,8 +16,8 @@ import pytest
 from tuned_maps import variant_values
 
 import devmod
-from devmod._cli import main
 from devmod_targets.build.build import build_manifest
+from devmod_workbench._cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))

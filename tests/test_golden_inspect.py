@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import check_each
-
 from devmod._cli import main
+from each_case import check_each
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted(

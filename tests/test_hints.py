@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 CUDA = ("-t", "cuda -arch=compute_80")
 SOURCES = {

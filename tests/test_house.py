@@ -37,13 +37,10 @@ LAYERS = {
     "_modules": {*_FORMATS, "_formats", "_arrays"},
     "_files": _FILES,
     "worker": {"_util"},
-    "_explain": {"errors", "_util", "_values", "_plugins", "targets", "_modules"},
-    "_doctor": {"errors", "_util", "_plugins", "targets", "worker"},
     "interop": {*_FILES, "_files"},
-    "_cli": {*_FILES, "_files", "worker", "_explain"},
 }
 #: The rooms of core that nothing of a load, a save, a look-up or a fallback imports.
-ASIDE = {"worker", "_explain", "_doctor", "interop", "_cli"}
+ASIDE = {"worker", "interop"}
 #: The packages that name for type checkers what they import at its first use.
 LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}
 PROJECTS = sorted(
@@ -281,19 +278,24 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
     assert wrong == []
 
 
-def test_nothing_of_a_call_imports_the_tools_of_the_runtime() -> None:
-    """`devmod_runtime` names their public functions, and imports a tool when a program uses its
-    name, or the guard with DEVMOD_GUARD.
+def test_no_file_and_no_call_needs_the_workbench() -> None:
+    """`devmod` names its public functions, and imports it when a program uses one. The kit compares
+    with it, and its pytest plugin is a module of its own.
     """
-    tools = "devmod_runtime.tools."
     uses = {
-        (name, to)
+        name.partition(".")[0]
         for name, found in imports().items()
-        if not name.startswith((tools, "devmod_conformance."))
         for to in found
-        if to.startswith(tools)
+        if to.startswith("devmod_workbench")
     }
-    assert uses == {("devmod_pytest", f"{tools}testing"), ("devmod_runtime", f"{tools}guard")}
+    assert uses == {"devmod_workbench", "devmod_pytest", "devmod_conformance"}
+
+
+@pytest.mark.parametrize("package", ["devmod", "devmod_runtime"])
+def test_the_command_line_is_no_part_of_what_a_program_runs(package: str) -> None:
+    for module, path in modules().items():
+        if module.partition(".")[0] == package:
+            assert not re.search(r"^\s*(?:import|from) (?:click|rich)\b", path.read_text(), re.M)
 
 
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a
@@ -348,92 +350,220 @@ def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None
     assert sorted(found) == ["devmod_simulators.drivers.build", "devmod_targets.packing"]
 
 
-#: The private names of core that devmod-runtime takes. Other wheels use public ones.
+#: The private names of core that devmod-runtime takes, and those of both that the workbench takes.
+#: Other wheels use public ones.
 TAKEN = {
-    "_arrays.dlpack.Managed",
-    "_arrays.dlpack.READ_ONLY",
-    "_arrays.dlpack.Tensor",
-    "_arrays.dlpack.Versioned",
-    "_arrays.dlpack.capsule",
-    "_arrays.dlpack.check_elements",
-    "_arrays.dlpack.host_capsule",
-    "_arrays.empty.page_lockers",
-    "_arrays.empty.in_pages",
-    "_arrays.elements.bytes_of",
-    "_arrays.elements.elements_of",
-    "_arrays.elements.packing_problem",
-    "_arrays.elements.scalar_shape",
-    "_arrays.elements.unpack",
-    "_cli._describe.open_file",
-    "_modules.bundle.BundleModule",
-    "_modules.choice.UNAVAILABLE",
-    "_modules.agreement.by_node",
-    "_modules.agreement.kernel_nodes",
-    "_modules.choice.describe_candidate",
-    "_modules.choice.interface_of",
-    "_modules.choice.is_tuned",
-    "_modules.choice.program_kernels",
-    "_modules.choice.program_verdicts",
-    "_modules.fitting.fitting_devices",
-    "_modules.module.owner_of",
-    "_modules.programs.candidate_of",
-    "_modules.programs.check_program",
-    "_modules.stored.StoredModule",
-    "_modules.stored.release",
-    "_modules.tuning.Offer",
-    "_modules.tuning.join",
-    "_modules.tuning.offers",
-    "_modules.tuning.tuned_candidates",
-    "_plugins.devices.VARIABLE",
-    "_plugins.devices.default_device",
-    "_plugins.devices.device_label",
-    "_plugins.devices.probe",
-    "_plugins.hooks",
-    "_plugins.hooks.call",
-    "_plugins.registry",
-    "_plugins.lookup.explain_import",
-    "_plugins.registry.local_kinds",
-    "_util.atomic.changing",
-    "_util.atomic.replacing",
-    "_util.buffers.read_only_view",
-    "_util.html.html_table",
-    "_util.numpy.np",
-    "_util.pickling.ProcessLocal",
-    "_util.tables.aligned",
-    "_util.text.duration_text",
-    "_util.text.escape_line",
-    "_util.text.is_number",
-    "_util.text.shorten_repeat",
-    "_values.dtypes.NUMBERS",
-    "_values.dtypes.describe_value",
-    "_values.dtypes.is_packed",
-    "_values.param.check_members",
-    "_values.param.element_bytes",
-    "_values.param.is_value",
-    "_values.param.members_by_value",
-    "_values.param.numpy_dtype",
-    "_values.param.struct_dtype",
-    "_values.info.block_text",
-    "_values.info.shorten",
-    "_values.info.signature_text",
-    "_values.param.kind_text",
-    "_values.param.type_text",
-    "_values.param.declaration_text",
-    "_formats.tuning.pack_records",
-    "_formats.tuning.parse_json",
-    "_values.records.read_records",
-    "_values.tuning.interface_with_block",
-    "_values.tags.DIMENSIONS",
-    "_values.tags.SCOPES",
+    "devmod_runtime": {
+        "_arrays.dlpack.Managed",
+        "_arrays.dlpack.READ_ONLY",
+        "_arrays.dlpack.Tensor",
+        "_arrays.dlpack.Versioned",
+        "_arrays.dlpack.capsule",
+        "_arrays.dlpack.check_elements",
+        "_arrays.dlpack.host_capsule",
+        "_arrays.elements.bytes_of",
+        "_arrays.elements.elements_of",
+        "_arrays.elements.scalar_shape",
+        "_arrays.elements.unpack",
+        "_arrays.empty.in_pages",
+        "_arrays.empty.page_lockers",
+        "_formats.tuning.pack_records",
+        "_formats.tuning.parse_json",
+        "_modules.bundle.BundleModule",
+        "_modules.choice.UNAVAILABLE",
+        "_modules.choice.interface_of",
+        "_modules.choice.is_tuned",
+        "_modules.choice.program_kernels",
+        "_modules.choice.program_verdicts",
+        "_modules.fitting.fitting_devices",
+        "_modules.programs.candidate_of",
+        "_modules.stored.StoredModule",
+        "_modules.tuning.Offer",
+        "_modules.tuning.join",
+        "_modules.tuning.offers",
+        "_modules.tuning.tuned_candidates",
+        "_plugins.devices.VARIABLE",
+        "_plugins.devices.default_device",
+        "_plugins.hooks.call",
+        "_plugins.lookup.explain_import",
+        "_util.atomic.changing",
+        "_util.buffers.read_only_view",
+        "_util.html.html_table",
+        "_util.numpy.np",
+        "_util.pickling.ProcessLocal",
+        "_util.text.duration_text",
+        "_util.text.escape_line",
+        "_values.dtypes.NUMBERS",
+        "_values.dtypes.describe_value",
+        "_values.dtypes.is_packed",
+        "_values.info.block_text",
+        "_values.info.shorten",
+        "_values.param.check_members",
+        "_values.param.declaration_text",
+        "_values.param.element_bytes",
+        "_values.param.is_value",
+        "_values.param.kind_text",
+        "_values.param.members_by_value",
+        "_values.param.numpy_dtype",
+        "_values.param.struct_dtype",
+        "_values.param.type_text",
+        "_values.records.read_records",
+        "_values.tags.DIMENSIONS",
+        "_values.tags.SCOPES",
+        "_values.tuning.interface_with_block",
+    },
+    "devmod_workbench": {
+        "_arrays.elements.packing_problem",
+        "_arrays.elements.scalar_shape",
+        "_arrays.elements.unpack",
+        "_files.bundle_file.tree_of",
+        "_files.carried.files_of",
+        "_files.carried.verify_rest",
+        "_formats.index.COMPRESSION",
+        "_formats.index.KEEP",
+        "_formats.index.MAGIC",
+        "_formats.index.MAX_DEPTH",
+        "_formats.index.REFUSE",
+        "_formats.index.TUNING",
+        "_formats.index.newer_features",
+        "_formats.ranges.PIN",
+        "_formats.ranges.read_head_of",
+        "_formats.raw.read_payload",
+        "_formats.trust.MAX_SIGNATURE",
+        "_formats.wire.StoredFunctions",
+        "_modules.agreement.by_node",
+        "_modules.agreement.common_signature",
+        "_modules.agreement.kernel_nodes",
+        "_modules.agreement.shared_functions",
+        "_modules.bundle.BundleModule",
+        "_modules.choice.candidate_name",
+        "_modules.choice.describe_candidate",
+        "_modules.choice.interface_of",
+        "_modules.choice.is_tuned",
+        "_modules.choice.program_kernels",
+        "_modules.choice.program_verdicts",
+        "_modules.choice.verdicts",
+        "_modules.fallback.FallbackModule",
+        "_modules.module.BINARY_SERIALIZABLE",
+        "_modules.module.Module",
+        "_modules.module.holds_candidates",
+        "_modules.module.owner_of",
+        "_modules.module.walk",
+        "_modules.payload.inspect_payload",
+        "_modules.programs.check_program",
+        "_modules.programs.newer_program",
+        "_modules.programs.read_program",
+        "_modules.stored.StoredModule",
+        "_modules.stored.own_bytes",
+        "_modules.stored.release",
+        "_modules.variant.payload_of",
+        "_modules.variant.variant_of",
+        "_plugins.claim.CORE",
+        "_plugins.claim.Claim",
+        "_plugins.claim.GROUPS",
+        "_plugins.claim.SHARED_GROUPS",
+        "_plugins.devices",
+        "_plugins.devices.GROUP",
+        "_plugins.devices.default_device",
+        "_plugins.devices.device_label",
+        "_plugins.devices.probe",
+        "_plugins.discovery.distributions",
+        "_plugins.discovery.once_per_scan",
+        "_plugins.discovery.shared_scan",
+        "_plugins.hooks",
+        "_plugins.lookup.lookup",
+        "_plugins.messages",
+        "_plugins.messages.broken_entry",
+        "_plugins.messages.unknown_distribution",
+        "_plugins.messages.unreadable_entries",
+        "_plugins.miss.explain_name",
+        "_plugins.registry",
+        "_plugins.registry.local_kinds",
+        "_plugins.specs.find_spec",
+        "_plugins.specs.format_of_suffix",
+        "_plugins.specs.loading_hint",
+        "_plugins.specs.spec_of_format",
+        "_util.atomic.replacing",
+        "_util.cache_files.files",
+        "_util.cache_files.kinds",
+        "_util.cache_files.remove",
+        "_util.cache_folder.cache_dir",
+        "_util.cache_folder.folder_problem",
+        "_util.cache_folder.make_folder",
+        "_util.disk_cache.size_bound",
+        "_util.numpy.np",
+        "_util.regular_files.open_regular",
+        "_util.tables.aligned",
+        "_util.text.duration_text",
+        "_util.text.escape",
+        "_util.text.escape_line",
+        "_util.text.has_command",
+        "_util.text.is_number",
+        "_util.text.shorten_repeat",
+        "_values.code.Fields",
+        "_values.code.Names",
+        "_values.code.Source",
+        "_values.dtypes.describe_value",
+        "_values.info.FunctionInfo",
+        "_values.info.Interface",
+        "_values.info.block_text",
+        "_values.info.signature_text",
+        "_values.param.declaration_text",
+        "_values.param.expression_text",
+        "_values.param.numpy_dtype",
+        "_values.pipeline_constants.constants_of",
+        "_values.requirements.Capabilities",
+        "_values.tags.tag_problem",
+        "devmod.__version__",
+        "devmod._can_import",
+        "devmod._import_wheel",
+        "devmod_runtime._device.device.Device",
+        "devmod_runtime._device.device._shape_of",
+        "devmod_runtime._device.device._view_to_copy",
+        "devmod_runtime._device.device_array.DeviceArray",
+        "devmod_runtime._device.device_array.dtype_of",
+        "devmod_runtime._device.host.HostView",
+        "devmod_runtime._device.host.NumPyArray",
+        "devmod_runtime._device.host.Shape",
+        "devmod_runtime._device.stream.Event",
+        "devmod_runtime._device.stream.Stream",
+        "devmod_runtime._fork.fork_safe",
+        "devmod_runtime._launch.arguments.Argument",
+        "devmod_runtime._launch.call.KernelCall",
+        "devmod_runtime._launch.function.Function",
+        "devmod_runtime._launch.function._references",
+        "devmod_runtime._launch.opening.Opening",
+        "devmod_runtime._module.shader_entry",
+        "devmod_runtime._module.source_text",
+        "devmod_runtime._program.call.CheckedProgramCall",
+        "devmod_runtime._program.function.ProgramFunction",
+        "devmod_runtime._program.plan.Named",
+        "devmod_runtime._program.plan.Step",
+        "devmod_runtime._program.plan.clear",
+        "devmod_runtime._program.plan.launches_of",
+        "devmod_runtime._program.plan.measure",
+        "devmod_runtime._tuning.choice.pairs_text",
+        "devmod_runtime._tuning.choice.record_of",
+        "devmod_runtime._tuning.function.TunedFunction",
+        "devmod_runtime._tuning.noise.Estimate",
+        "devmod_runtime._tuning.noise.LEAST_TURNS",
+        "devmod_runtime._tuning.noise.fastest",
+        "devmod_runtime._tuning.noise.is_certain",
+        "devmod_runtime._tuning.noise.unsettled",
+        "devmod_runtime._tuning.overlay.own_key",
+        "devmod_runtime._tuning.overlay.read_own",
+        "devmod_runtime._tuning.overlay.write_own",
+    },
 }
 
 
 @pytest.mark.row("R7")
 def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
-    """devmod-runtime alone does: it pins core exactly. The modules of core that it takes such names
-    from are listed.
+    """devmod-runtime and devmod-workbench alone do: they pin core exactly. The names that they take
+    are listed.
     """
-    wrong, taken = [], set()
+    wrong: list[str] = []
+    taken: dict[str, set[str]] = {own: set() for own in TAKEN}
     for module, path in modules().items():
         own = module.split(".")[0]
         for node, _ in statements(path):
@@ -452,8 +582,8 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
                     re.match(r"_[a-z]", part) for each in names for part in each.split(".")
                 )
                 if name.startswith("devmod") and name.split(".")[0] != own and private:
-                    if own == "devmod_runtime" and name.startswith("devmod._"):
-                        taken |= {
+                    if own in TAKEN and name.partition(".")[0] in ("devmod", "devmod_runtime"):
+                        taken[own] |= {
                             f"{name.removeprefix('devmod.')}.{alias.name}" for alias in node.names
                         }
                     else:
@@ -469,6 +599,9 @@ GIVEN = {
     *("compression", "matplotlib", "ml_dtypes", "numpy", "onnx", "onnxruntime", "PIL", "rich"),
     *("tinygrad", "torch"),
 }
+
+#: The wheels that commands of the workbench need; without them their error names the wheel.
+WITH_COMMANDS = {"devmod-workbench": {"devmod_runtime", "devmod_readers"}}
 
 
 @cache
@@ -515,7 +648,8 @@ def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
     missing = {
         f"{module} imports {name}"
         for name, module in imported.items()
-        if name not in {*sys.stdlib_module_names, *own, *GIVEN}
+        if name
+        not in {*sys.stdlib_module_names, *own, *GIVEN, *WITH_COMMANDS.get(project["name"], ())}
         and not {each.lower().replace("_", "-") for each in owners.get(name, [name])} & named
     }
     assert missing == set()
@@ -556,6 +690,7 @@ def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path
     version = project["version"]
     pinned = {
         "devmod",
+        "devmod-workbench",
         "devmod-targets",
         "devmod-models",
         "devmod-conformance",
@@ -679,7 +814,7 @@ def test_a_planted_possessive_repeat_is_found(planted: str, is_found: bool) -> N
 #: Where nothing of a kind is: the kind's own folders and its description have it.
 PLACES = (
     "core/src/devmod/**/*.py",
-    "plugins/runtime/src/devmod_runtime/tools/*.py",
+    "workbench/src/devmod_workbench/_tools/*.py",
     "compilers/targets/src/devmod_targets/build/*.py",
     "compilers/targets/src/devmod_targets/_cli/*.py",
     "compilers/targets/src/devmod_targets/doctor.py",

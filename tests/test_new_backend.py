@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from devmod._cli import main
+from devmod_workbench._cli import main
 from wheels import build_into  # tools/wheels.py
 
 ROOT = Path(__file__).resolve().parent.parent

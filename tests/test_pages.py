@@ -18,8 +18,8 @@ import pytest
 from alone import hide
 from pages import blocks, commands, same
 
-from devmod._cli import main
 from devmod._plugins import discovery, registry
+from devmod_workbench._cli import main
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = (

@@ -450,7 +450,7 @@ def test_the_trace_has_no_launch_after_the_wait_for_it(
 
 
 def test_a_profile_does_not_record_what_it_does_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod_runtime.tools.profile._MOST_EVENTS", 2)
+    monkeypatch.setattr("devmod_workbench._tools.profile._MOST_EVENTS", 2)
     text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn one() { x[0] = 1; }"
     one = devmod.compile(text, "webgpu")["one"]
     x = devmod.device("webgpu").zeros(64, "float32")

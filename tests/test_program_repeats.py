@@ -11,7 +11,7 @@ from each_case import refusal
 
 import devmod
 from devmod import ArgumentError
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.row("R45")
 KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")

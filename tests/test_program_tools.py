@@ -396,7 +396,7 @@ def test_verify_finds_texels_that_nothing_wrote() -> None:
 
 @pytest.mark.usefixtures("in_process")
 def test_verify_calls_a_program_of_many_steps_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod_runtime.tools.trials._MOST_STEPS", 16)
+    monkeypatch.setattr("devmod_workbench._tools.trials._MOST_STEPS", 16)
     steps = ["first(x=x, t=t, n=n, threads=n)", *["second(t=t, y=y, n=n, threads=n)"] * 19]
     module, device = simple(steps=steps), first_device("opencl")
     launches: list[object] = []

@@ -10,8 +10,8 @@ from backend_checks import first_device
 
 import devmod
 from devmod import FormatError
-from devmod._cli import main
 from devmod.backend import walk
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.row("R45")
 #: The square of the sum of each row, times a weight: in OpenCL one kernel, in WGSL two, whose first

@@ -149,7 +149,7 @@ def test_mypy_checks_for_the_python_that_runs_it() -> None:
 
 
 def test_the_commands_that_documents_show_exist() -> None:
-    from devmod._cli._known import KNOWN
+    from devmod_workbench._cli._known import KNOWN
 
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
     for document in [

@@ -26,7 +26,7 @@ from PIL import Image
 
 import devmod
 from devmod import Local
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 CL = """
 __kernel void saxpy(__global float *y, __global const float *x, float a, uint n) {
@@ -496,7 +496,7 @@ LIMITED = """
 import json, pkgutil, resource, signal, sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 sys.frozen = True
 commands = json.loads(sys.argv[1])
@@ -521,7 +521,7 @@ def results():
 
 first = list(results())
 for place in ("run.write_array", "bench.Benchmark.plot", "profile.Profile.save"):
-    owner, _, name = f"devmod_runtime.tools.{place}".rpartition(".")
+    owner, _, name = f"devmod_workbench._tools.{place}".rpartition(".")
     found = pkgutil.resolve_name(owner)
     setattr(found, name, limited(getattr(found, name)))
 for name in commands:
@@ -1102,7 +1102,7 @@ def test_verify_names_the_temporary_folder_that_cannot_be_written(
     for number in range(4):
         (tmp_path / f"{number}-0-0.npy").mkdir()  # it stands for a full folder
     monkeypatch.setattr(
-        "devmod_runtime.tools.verify.temporary_folder", lambda: nullcontext(str(tmp_path))
+        "devmod_workbench._tools.verify.temporary_folder", lambda: nullcontext(str(tmp_path))
     )
     message = refusal(devmod.DevmodError, devmod.verify, saxpy("opencl"))
     text = "-0-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"

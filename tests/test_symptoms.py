@@ -26,10 +26,10 @@ from backend_checks import first_device, run_python
 from distributions import install
 
 import devmod
-from devmod._cli import main
 from devmod._plugins import discovery, registry
 from devmod.testing import assert_kernel
 from devmod_opencl import _pocl
+from devmod_workbench._cli import main
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "symptoms.md"
 ROWS = re.findall(r"^\| `(.+)` \| .+? \| (.+) \|$", PAGE.read_text(), re.MULTILINE)

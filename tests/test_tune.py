@@ -17,9 +17,9 @@ from each_case import check_errors, error_of
 import devmod
 from devmod.backend import read_tuning_file, write_tuning_file
 from devmod_runtime._tuning.noise import LEAST_TURNS
-from devmod_runtime.tools.launches import Conversation
-from devmod_runtime.tools.search import LAUNCHES
-from devmod_runtime.tools.tune import VariantTimes
+from devmod_workbench._tools.launches import Conversation
+from devmod_workbench._tools.search import LAUNCHES
+from devmod_workbench._tools.tune import VariantTimes
 
 #: The launches are in this process, unless a test needs another.
 here = pytest.mark.usefixtures("in_process")
@@ -337,7 +337,7 @@ def test_what_a_search_leaves_of_the_budget_the_others_have(
     """Each turn takes a second. Equal variants need 18 turns: 20, 21 and 24 seconds are enough."""
     now = [0.0]
     for name in ("tune", "search"):
-        monkeypatch.setattr(f"devmod_runtime.tools.{name}.monotonic", lambda: now[0])
+        monkeypatch.setattr(f"devmod_workbench._tools.{name}.monotonic", lambda: now[0])
     ask = Conversation.ask
 
     def ask_in_a_second(self: Conversation, item: Any) -> Any:
@@ -577,7 +577,7 @@ def test_times_that_cannot_be_written_are_printed(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "k.devmod")
 
-    monkeypatch.setattr("devmod_runtime.tools.tune_command.add_tuning_records", full)
+    monkeypatch.setattr("devmod_workbench._cli.tune.add_tuning_records", full)
     status, out, err = command.run(*WORDS)
     assert (status, err) == (1, "devmod: error: k.devmod: No space left on device\n")
     assert out.startswith("scale on opencl:0: 4 variants\n")

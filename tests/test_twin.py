@@ -61,7 +61,7 @@ from pathlib import Path
 import numpy as np
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 kind = sys.argv[1]
 warnings.simplefilter("always")

@@ -17,9 +17,7 @@ import pytest
 
 import devmod
 from devmod import errors
-from devmod._cli._known import GROUPS
 from devmod._formats import index
-from devmod._plugins.claim import CORE
 from devmod._values.param import INFIX, PARAM_KINDS
 from devmod.backend import FEATURES, OPERATORS
 from devmod.plugins import find_spec
@@ -29,6 +27,7 @@ from devmod_runtime import Device
 from devmod_simulators._sanitize import CHECKS
 from devmod_targets import programs
 from devmod_trust import _policy
+from devmod_workbench._cli._known import KNOWN
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -161,20 +160,19 @@ def test_an_error_class_is_a_public_name() -> None:
 
 
 def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:
-    known = {(name, each.distribution) for group in GROUPS.values() for name, each in group.items()}
-    own = {
-        (path.stem.replace("_", "-"), CORE)
-        for path in (ROOT / "core" / "src" / "devmod" / "_cli").glob("[a-z]*.py")
-    }
-    others = set()
+    known = {name: each.distribution for name, each in KNOWN.items() if not each.is_own}
+    commands = ROOT / "workbench" / "src" / "devmod_workbench" / "_cli"
+    own = {path.stem for path in commands.glob("[a-z]*.py")}
+    others = {}
     files = set()
     for path in (*ROOT.glob("*/pyproject.toml"), *ROOT.glob("*/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
         entries = project.get("entry-points", {}).get("devmod.commands", {})
         for name, value in entries.items():
-            others.add((name, project["name"]))
+            others[name] = project["name"]
             files.add(value)
-    assert known == own | others
+    assert known == others
+    assert own == KNOWN.keys() - known.keys()
     assert files == commands_of_other_wheels()
 
 
@@ -184,7 +182,7 @@ def commands_of_other_wheels() -> set[str]:
     for source in (*ROOT.glob("*/src"), *ROOT.glob("*/*/src")):
         for path in source.rglob("*.py"):
             text = path.read_text()
-            if source.parent.name == "core" or "@click.command" not in text:
+            if source.parent.name == "workbench" or "@click.command" not in text:
                 continue
             module = ".".join(path.relative_to(source).with_suffix("").parts)
             for name in re.findall(r"^@click\.command(?:.|\n)*?^def (\w+)\(", text, re.MULTILINE):
@@ -267,7 +265,7 @@ def test_a_directive_of_wgsls_preprocessor_is_on_the_page() -> None:
 
 
 def test_a_file_of_the_page_is_of_a_type_that_the_wheel_takes() -> None:
-    suffixes = strings(between(text_of("view/hatch_build.py"), "SUFFIXES = (", ")"))
+    suffixes = strings(between(text_of("workbench/hatch_build.py"), "SUFFIXES = (", ")"))
     used = {
         path.suffix for path in (ROOT / "extras" / "browser" / "page").rglob("*") if path.is_file()
     }

@@ -16,8 +16,8 @@ from command_line import call
 
 import devmod
 from devmod.worker import End
-from devmod_runtime.tools.difference import worst_difference
-from devmod_runtime.tools.launches import Conversation
+from devmod_workbench._tools.difference import worst_difference
+from devmod_workbench._tools.launches import Conversation
 
 __all__ = ["checker", "policy"]
 
@@ -448,7 +448,7 @@ def test_verify_and_doctor_run_under_a_policy(
 def test_a_candidate_that_ends_its_process_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = (None, End(-6, "ends the process with signal 6"))
     monkeypatch.setattr(Conversation, "ask", lambda *_: ended)
-    monkeypatch.setattr("devmod_runtime.tools.trials.device_problems", lambda _: {})
+    monkeypatch.setattr("devmod_workbench._tools.trials.device_problems", lambda _: {})
     given = {"y": "zeros:float32[100]", "n": 90}
     verification = devmod.verify(
         devmod.compile(OUTSIDE % "0", "opencl"), arguments=given, threads=64

@@ -25,7 +25,7 @@ from verify_pairs import (
 )
 
 import devmod
-from devmod_runtime.tools.draws import moved
+from devmod_workbench._tools.draws import moved
 
 DEVICE = "opencl:0,vulkan:0,webgpu:0"
 FOUND = {"differs", "writes outside", "reads outside", "failed"}

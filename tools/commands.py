@@ -7,8 +7,8 @@ from inspect import cleandoc
 
 import click
 
-from devmod._cli import group
-from devmod._cli._known import KNOWN
+from devmod_workbench._cli import group
+from devmod_workbench._cli._known import KNOWN
 
 INTRODUCTION = """\
 # Commands

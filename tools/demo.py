@@ -151,7 +151,9 @@ def main() -> None:
         "devmod-core[cli]": core,
         "devmod-readers": readers,
         "devmod-runtime": wheel_of["devmod-runtime"],
-        "devmod-view": wheel_of["devmod-view"],  # for the command that the last lines name
+        "devmod-workbench": wheel_of[
+            "devmod-workbench"
+        ],  # for the command that the last lines name
         **expected,
     }
     gpu = simulated_gpu()

@@ -25,6 +25,7 @@ TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The folders whose tests run without --all. pytest runs those of its configuration otherwise.
 TESTS = (
     "core/tests",
+    "workbench/tests",
     "compilers",
     "conformance/tests",
     "extras/remote/tests",

@@ -19,6 +19,7 @@ from environments import ROOT
 CONTRACT = ROOT / "docs" / "contract.md"
 FOLDERS = (
     "core/tests",
+    "workbench/tests",
     "compilers/readers/tests",
     "plugins/runtime/tests/*",
     "extras/remote/tests",

@@ -93,7 +93,7 @@ def projects() -> list[Path]:
         ROOT / "plugins" / "runtime",
         ROOT / "extras" / "remote",
         ROOT / "extras" / "models",
-        ROOT / "view",
+        ROOT / "workbench",
         ROOT / "extras" / "frameworks",
         ROOT / "extras" / "trust",
         ROOT / "extras" / "simulators",

@@ -23,11 +23,13 @@ from typing import Any
 #: The folder of core's package.
 SOURCE = Path(__file__).parents[1] / "src"
 #: The packages that the first process imports with all their modules, and what these import late.
-_PACKAGES = "devmod devmod_runtime"
-_LATE = "ctypes email.message hashlib importlib_metadata._adapters json msgpack socket traceback"
+_PACKAGES = "devmod devmod_runtime devmod_workbench"
+_LATE = (
+    "click ctypes email.message hashlib importlib_metadata._adapters json msgpack socket traceback"
+)
 #: Those with the installed packages too, for commands and for rows of the conformance kit.
 _INSTALLED = "devmod_conformance"
-_INSTALLED_LATE = "click numpy rich.table"
+_INSTALLED_LATE = "numpy rich.table"
 #: The first process reads a line of JSON for each fork, which it answers with the exit status.
 _SERVER = """
 import atexit, contextlib, gc, importlib, json, os, pkgutil, runpy, sys, types
@@ -85,8 +87,8 @@ os._exit(status)
 
 @functools.cache
 def dependencies() -> Path:
-    """Return a folder with core's dependencies and devmod-runtime, without metadata: a process
-    discovers no distribution of this environment.
+    """Return a folder with core's dependencies, devmod-runtime and devmod-workbench, without
+    metadata: a process discovers no distribution of this environment.
     """
     result = tempfile.TemporaryDirectory()
     atexit.register(result.cleanup)
@@ -98,6 +100,8 @@ def dependencies() -> Path:
         "msgpack",
         "pluggy",
         "devmod_runtime",
+        "devmod_workbench",
+        "click",
     ):
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:

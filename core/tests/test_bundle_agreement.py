@@ -20,9 +20,9 @@ from work import assert_linear, work
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
-from devmod._cli import main
 from devmod._modules import agreement
 from devmod_targets.authoring import CompileRequest, Payload
+from devmod_workbench._cli import main
 
 pytestmark = [pytest.mark.row("R12"), pytest.mark.once]  # the values of interfaces
 

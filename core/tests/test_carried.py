@@ -15,8 +15,8 @@ from each_case import error_of
 from stored import blobs_of, entry, head_of, headed, location_of, pages_of, row
 
 import devmod
-from devmod._cli import main
 from devmod.backend import verify_rest, walk
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.row("R56")
 

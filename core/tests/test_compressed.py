@@ -23,10 +23,10 @@ from work import work
 from zstandard_library import NAME, zstd
 
 import devmod
-from devmod._cli import main
 from devmod._formats import blobs
 from devmod._formats.blobs import library_text
 from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
+from devmod_workbench._cli import main
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CODE = b"\x7fELF" + b"a payload with repeated parts " * 3000

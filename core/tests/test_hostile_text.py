@@ -23,10 +23,10 @@ from support import MAP_KINDS, runner_commands, sample
 
 import devmod
 from devmod import errors
-from devmod._cli import main
-from devmod._cli._output import print_json
 from devmod.backend import escape
 from devmod.interop import tvm
+from devmod_workbench._cli import main
+from devmod_workbench._cli._output import print_json
 
 SOURCES = [Path(devmod.__file__).parent]
 SOURCES += [

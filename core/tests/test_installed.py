@@ -16,7 +16,7 @@ from each_case import raised, refusal
 from stored import Raw
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 FIRST = devmod.dumps(Raw("first", b"1", functions=("f",)))
 SECOND = devmod.dumps(Raw("second", b"2", functions=("f", "g")))

@@ -16,9 +16,9 @@ from stored import file_of
 from work import MOST_MEMORY, assert_linear, check_reader, work
 
 import devmod
-from devmod._cli import main
 from devmod._plugins import discovery as _discovery
 from devmod.interop import tvm
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.once
 

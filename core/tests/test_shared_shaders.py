@@ -16,8 +16,8 @@ from stored import blobs_of, file_of, pages_of
 from work import assert_linear
 
 import devmod
-from devmod._cli import main
 from devmod._formats import repeats
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.once  # the bytes of files
 

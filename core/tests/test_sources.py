@@ -11,7 +11,7 @@ from each_case import refusal
 from stored import blobs_of, file_of, pages_of
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CUDA = "__global__ void f() {} // \N{GREEK SMALL LETTER MU}\n"

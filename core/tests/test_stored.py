@@ -18,8 +18,8 @@ from stored import BAD_TYPE, THREE, Raw, entry, file_of, from_wire, module_of
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
-from devmod._cli import main
 from devmod._values.origin import Origin
+from devmod_workbench._cli import main
 
 Register = Callable[[str, str, object], None]
 

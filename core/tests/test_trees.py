@@ -14,8 +14,8 @@ from stored import Raw, entry, file_of
 from support import sample
 
 import devmod
-from devmod._cli import main
 from devmod.interop import tvm
+from devmod_workbench._cli import main
 
 DEPTH = 41
 BLOB = b"\xa2cl\x81\xa1f\x94\xa1f\x90\x90\x90\xc4\x01x"

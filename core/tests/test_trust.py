@@ -26,9 +26,9 @@ from support import sample
 
 import devmod
 from devmod import interop
-from devmod._cli import main
 from devmod.backend import create_own, find_spec, load_stored, loads_own, policies, read_payload
 from devmod.errors import TrustError
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.row("R46")
 

@@ -20,8 +20,8 @@ from support import sample
 
 import devmod
 from devmod import TuningRecord
-from devmod._cli import main
 from devmod.backend import add_tuning_records, read_tuning_file, walk, write_tuning_file
+from devmod_workbench._cli import main
 
 TIMES = {((100_000,), ("x",)): 1e-5, ((100_000,), ("y",)): None}
 ONE = TuningRecord("add", "opencl", "", "AMD EPYC", constants=("B",), sizes=("n",), measured=TIMES)

@@ -57,7 +57,7 @@ print(*first, again, (time.perf_counter() - start) * 1e3)
 """
 JOIN = """
 import sys, time
-from devmod._cli import main
+from devmod_workbench._cli import main
 start = time.perf_counter()
 assert main(["bundle", "-q", *sys.argv[2:], "-o", sys.argv[1]]) == 0
 took = (time.perf_counter() - start) * 1e3

@@ -80,7 +80,7 @@ assert abs(y.sum() - {rows}) < 0.1
 )
 
 COMMAND = "import os, sys; sys.stdout = open(os.devnull, 'w'); sys.argv[1:] = ['devices']; from devmod.__main__ import main; main()"
-LISTING = "from devmod_runtime.tools.devices import listing; listing({kind!r})"
+LISTING = "from devmod_workbench._tools.devices import listing; listing({kind!r})"
 
 
 def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from timing import check, in_new_process, note
 
 import devmod
 import devmod_trust
-from devmod._cli import main as command
+from devmod_workbench._cli import main as command
 
 #: The files: how many functions, how they are joined, and what a policy may add, of what it adds to
 #: one kernel. The look at the plugins and the check of the signature take as long for each file.

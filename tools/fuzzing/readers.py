@@ -662,7 +662,7 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
     """Run a command in this process and return its exit code, standard output and standard
     error.
     """
-    from devmod._cli import main
+    from devmod_workbench._cli import main
 
     out = io.StringIO()
     err = io.StringIO()

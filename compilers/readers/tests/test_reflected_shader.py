@@ -228,7 +228,7 @@ def test_constants_are_carried_by_the_interface_and_survive_a_file() -> None:
 def test_constants_are_shown_by_inspect(
     extra: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from devmod._cli import main
+    from devmod_workbench._cli import main
 
     _, made = interface(ReflectedShader("main", constants=CONSTANTS, block=(16, 2, 1)))
     made = Interface((), (), made.block, dict(made.extra) | extra)

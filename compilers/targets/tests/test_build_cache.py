@@ -284,7 +284,7 @@ def test_an_entry_larger_than_the_bound_is_not_stored(
 
 
 def test_the_command_cache_lists_and_clears_the_entries(tmp_path: Path, own_cache: Path) -> None:
-    from devmod._cli import main
+    from devmod_workbench._cli import main
 
     devmod.build(write_kernels(tmp_path / "p", 2))
     assert len(stored(own_cache)) == 2

@@ -21,10 +21,10 @@ from interruptible import interruptible_python
 from support import runner_commands
 
 import devmod
-from devmod._cli import main
 from devmod_targets.build.plan import Job
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
+from devmod_workbench._cli import main
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
 BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
@@ -433,7 +433,7 @@ def test_a_source_that_cannot_be_read_is_counted(
 
 
 def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFixture[str]) -> None:
-    from devmod_targets.build.display import Annotations
+    from devmod_targets._cli._display import Annotations
     from devmod_targets.build.plan import Job
     from devmod_targets.build.progress import Progress
     from devmod_targets.build.result import JobResult, failure_of
@@ -673,7 +673,7 @@ def test_ctrl_c_prints_how_much_was_compiled(
 def test_what_an_interrupted_build_waits_for_is_below_the_ctrl_c_of_the_terminal(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    from devmod_targets.build.display import Annotations, LogProgress
+    from devmod_targets._cli._display import Annotations, LogProgress
 
     Annotations(LogProgress(), ".").note("writing 1 result to the cache")
     assert capfd.readouterr() == ("", "\nwriting 1 result to the cache\n")

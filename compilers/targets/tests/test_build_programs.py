@@ -13,8 +13,8 @@ from command_line import printed_by
 from each_case import raised
 
 import devmod
-from devmod._cli import main
 from devmod_targets.build import ManifestError, read_manifest
+from devmod_workbench._cli import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "manifest.md").read_text()
 NORMALIZE = re.search(r"```toml\n(\[programs\.normalize\]\n.*?)```", PAGE, re.DOTALL)[1]  # type: ignore[index]

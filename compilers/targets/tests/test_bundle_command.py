@@ -339,7 +339,7 @@ def test_inspect_shows_what_is_compressed(
 
 JOIN = """
 import sys
-from devmod._cli import main
+from devmod_workbench._cli import main
 def peak():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024

@@ -14,7 +14,7 @@ from command_line import printed_by
 from each_case import check_texts, raised
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
 GLSL = """\

@@ -11,7 +11,7 @@ import pytest
 from each_case import check_texts, refusal
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 #: Blocks at one binding, as ggml's shaders have them: a variant uses some of them.
 VARIANT = """

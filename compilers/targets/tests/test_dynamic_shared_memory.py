@@ -10,7 +10,7 @@ from each_case import raised, refusal
 
 import devmod
 from devmod import Local
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 CUDA = """
 extern "C" __global__ void sum(float *x) {

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from command_line import printed_by
 
-from devmod._cli import main
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.plan import Job
 from devmod_targets.build.result import JobResult, Outcome, result_of
 from devmod_targets.build.skeleton import failures_in, find_sources
+from devmod_workbench._cli import main
 
 CL = "kernel void k(global float *x) { x[0] = 1; }\n"
 GLSL = "#version 450\nvoid main() {}\n"

@@ -12,7 +12,7 @@ from build_project import write_kernels
 from command_line import printed_by
 
 import devmod
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from backend_checks import check_error
 from each_case import raised, refusal
 
 import devmod
-from devmod._cli import main
 from devmod_targets.build import ManifestError, plan_of, read_manifest
+from devmod_workbench._cli import main
 
 OPENCL = 'targets = ["opencl"]\n'
 TWICE = '[kernels.twice]\nsources = ["twice.cl"]\n'

@@ -94,7 +94,7 @@ def test_a_lone_surrogate_in_an_argument_of_a_compile(
 def test_the_command_in_a_folder_that_is_not_utf8(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from devmod._cli import main
+    from devmod_workbench._cli import main
 
     folder = place(tmp_path, b"d\xf6r")
     (folder / "k.wgsl").write_text(WGSL)

@@ -9,9 +9,9 @@ import pytest
 from build_project import plan_in, write_kernels
 
 import devmod
-from devmod._cli import main
 from devmod_targets.build.build import build_plan
 from devmod_targets.build.plan import Job
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 

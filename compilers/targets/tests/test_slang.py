@@ -20,10 +20,10 @@ from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
 from devmod import CompileError, ToolchainNotFoundError
-from devmod._cli import main
 from devmod_targets.authoring import _library
 from devmod_targets.compilation import files_read
 from devmod_targets.slang import _driver
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
 KINDS = ("vulkan", "webgpu", "metal")

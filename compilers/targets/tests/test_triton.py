@@ -18,9 +18,9 @@ from hatchling.builders.wheel import WheelBuilder
 from tuned_maps import variant_values
 
 import devmod
-from devmod._cli import main
 from devmod.interop import triton
 from devmod_targets.build.build import build_manifest
+from devmod_workbench._cli import main
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
 HAS_TRITON = find_spec("triton") is not None

@@ -12,9 +12,9 @@ from each_case import check_errors
 from tuned_maps import variant_values
 
 import devmod
-from devmod._cli import main
 from devmod.backend import tuning_of, variant_interface
 from devmod_targets.build.build import build_manifest
+from devmod_workbench._cli import main
 
 CL = """
 kernel void scale(global float *x, int n) {

@@ -1081,7 +1081,7 @@ def test_a_build_uses_a_temporary_file(name: str, tmp_path: Path) -> None:
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from devmod._cli import main
+    from devmod_workbench._cli import main
 
     def run(source: Path, output: str) -> tuple[int, str, str]:
         code = main(["compile", str(source), "-t", "vulkan", "-o", str(tmp_path / output)])

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from devmod import targets as targets
     from devmod._arrays.array import Array as Array
     from devmod._arrays.empty import empty as empty
-    from devmod._doctor import Report as Report
-    from devmod._doctor import doctor as doctor
-    from devmod._explain import Explanation as Explanation
-    from devmod._explain import explain as explain
     from devmod._files.bundle_file import bundle as bundle
     from devmod._files.bundle_file import dumps as dumps
     from devmod._files.bundle_file import installed as installed
@@ -73,26 +69,30 @@ if TYPE_CHECKING:
     from devmod.errors import RuntimeNotLinkedError as RuntimeNotLinkedError
     from devmod.errors import ToolchainNotFoundError as ToolchainNotFoundError
     from devmod.errors import TrustError as TrustError
-    from devmod_runtime import Benchmark as Benchmark
     from devmod_runtime import Device as Device
     from devmod_runtime import Event as Event
     from devmod_runtime import Function as Function
     from devmod_runtime import Image as Image
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
-    from devmod_runtime import Profile as Profile
     from devmod_runtime import ProgramFunction as ProgramFunction
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
     from devmod_runtime import TunedFunction as TunedFunction
-    from devmod_runtime import TuningResult as TuningResult
-    from devmod_runtime import Verification as Verification
-    from devmod_runtime import bench as bench
-    from devmod_runtime import guard as guard
-    from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
-    from devmod_runtime import tune as tune
-    from devmod_runtime import verify as verify
+    from devmod_workbench import Benchmark as Benchmark
+    from devmod_workbench import Explanation as Explanation
+    from devmod_workbench import Profile as Profile
+    from devmod_workbench import Report as Report
+    from devmod_workbench import TuningResult as TuningResult
+    from devmod_workbench import Verification as Verification
+    from devmod_workbench import bench as bench
+    from devmod_workbench import doctor as doctor
+    from devmod_workbench import explain as explain
+    from devmod_workbench import guard as guard
+    from devmod_workbench import profile as profile
+    from devmod_workbench import tune as tune
+    from devmod_workbench import verify as verify
 
     __all__: list[str]
 
@@ -103,8 +103,6 @@ _NAMES = {
     "": "backend errors interop targets",
     "_arrays.array": "Array",
     "_arrays.empty": "empty",
-    "_doctor": "Report doctor",
-    "_explain": "Explanation explain",
     "_files.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
     "_formats.trust": "trust",
@@ -133,24 +131,28 @@ for _module, _names in _NAMES.items():
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
-    "Benchmark",
     "Device",
     "Event",
     "Function",
     "Image",
     "Launch",
     "LaunchConfig",
-    "Profile",
     "ProgramFunction",
     "Sampler",
     "Stream",
     "TunedFunction",
+    "set_compiler",
+)
+#: The public names that devmod-workbench has; and its tools, which need devmod-runtime too.
+_IN_WORKBENCH = ("Explanation", "Report", "doctor", "explain")
+_TOOLS = (
+    "Benchmark",
+    "Profile",
     "TuningResult",
     "Verification",
     "bench",
     "guard",
     "profile",
-    "set_compiler",
     "tune",
     "verify",
 )
@@ -205,6 +207,11 @@ def _runtime(subject: str) -> Any:
     )
 
 
+def _workbench(subject: str) -> Any:
+    """Return the module `devmod_workbench`. The error without it names `subject`, and the wheel."""
+    return _import_wheel("devmod_workbench", subject, "devmod_workbench")
+
+
 def _can_import(package: str) -> bool:
     """Return whether a package of another wheel is installed. It is not imported. A folder without
     modules is none.
@@ -252,9 +259,17 @@ if not TYPE_CHECKING:  # type checkers then report unknown names
     def __getattr__(name: str) -> object:
         if name == "__all__":  # of `from devmod import *`
             return __dir__()
-        if name not in _IN_RUNTIME:
+        subject = f"devmod.{name}"
+        if name in _IN_RUNTIME:
+            wheel = _runtime(subject)
+        elif name in _IN_WORKBENCH:
+            wheel = _workbench(subject)
+        elif name in _TOOLS:
+            wheel = _workbench(subject)
+            _runtime(subject)
+        else:
             return _resolve(globals(), _HOME, name)
-        globals()[name] = value = getattr(_runtime(f"devmod.{name}"), name)
+        globals()[name] = value = getattr(wheel, name)
         return value
 
 
@@ -263,6 +278,11 @@ def __dir__() -> list[str]:
     them.
     """
     names = [*_HOME, "__version__"]
-    if _can_import("devmod_runtime"):
+    has_runtime = _can_import("devmod_runtime")
+    if has_runtime:
         names += _IN_RUNTIME
+    if _can_import("devmod_workbench"):
+        names += _IN_WORKBENCH
+        if has_runtime:
+            names += _TOOLS
     return sorted(names)

@@ -5,13 +5,33 @@ from __future__ import annotations
 import gc
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _program() -> Callable[[], int] | None:
+    """Return the command line of devmod-workbench, or print that it is not installed."""
+    from devmod import _import_wheel
+    from devmod.errors import ToolchainNotFoundError
+
+    try:
+        program: Callable[[], int] = _import_wheel(
+            "devmod_workbench._cli", "the program devmod", "devmod_workbench"
+        ).main
+    except ToolchainNotFoundError as error:
+        print(f"devmod: error: {error}", file=sys.stderr)
+        return None
+    return program
+
 
 def main() -> int:
     """Run the command line. Ctrl-C while it is imported has no traceback either."""
     gc.set_threshold(100_000)  # imports make many objects, which stay
     try:
-        from devmod._cli import main
-
+        main = _program()
+        if main is None:
+            return 1
         return main()
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

@@ -1,57 +1,37 @@
-"""The names for authors of commands: a wheel adds a click command by the entry-point group
-``devmod.commands``.
-
-A command prints with these functions alone. They escape control characters and the commands of CI
-runners.
+"""The names for authors of commands: this name is the module `devmod_workbench.commands` of
+devmod-workbench.
 """
 
 from __future__ import annotations
 
-from devmod._cli import error_text, show_warning
-from devmod._cli._options import (
-    FiniteRange,
-    OutputPath,
-    complete_function,
-    complete_kind,
-    debug_option,
-    json_option,
-    quiet_drivers,
-)
-from devmod._cli._output import (
-    STDIN,
-    STDOUT,
-    annotate,
-    echo,
-    echo_lines,
-    plugins_at_work,
-    print_json,
-    print_table,
-    progress,
-    size,
-    standard_input,
-    write_standard_output,
-)
+import sys
 
-__all__ = [
-    "STDIN",
-    "STDOUT",
-    "FiniteRange",
-    "OutputPath",
-    "annotate",
-    "complete_function",
-    "complete_kind",
-    "debug_option",
-    "echo",
-    "echo_lines",
-    "error_text",
-    "json_option",
-    "plugins_at_work",
-    "print_json",
-    "print_table",
-    "progress",
-    "quiet_drivers",
-    "show_warning",
-    "size",
-    "standard_input",
-    "write_standard_output",
-]
+from devmod import _workbench
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_workbench.commands import STDIN as STDIN
+    from devmod_workbench.commands import STDOUT as STDOUT
+    from devmod_workbench.commands import FiniteRange as FiniteRange
+    from devmod_workbench.commands import OutputPath as OutputPath
+    from devmod_workbench.commands import annotate as annotate
+    from devmod_workbench.commands import complete_function as complete_function
+    from devmod_workbench.commands import complete_kind as complete_kind
+    from devmod_workbench.commands import debug_option as debug_option
+    from devmod_workbench.commands import echo as echo
+    from devmod_workbench.commands import echo_lines as echo_lines
+    from devmod_workbench.commands import error_text as error_text
+    from devmod_workbench.commands import json_option as json_option
+    from devmod_workbench.commands import plugins_at_work as plugins_at_work
+    from devmod_workbench.commands import print_json as print_json
+    from devmod_workbench.commands import print_table as print_table
+    from devmod_workbench.commands import progress as progress
+    from devmod_workbench.commands import quiet_drivers as quiet_drivers
+    from devmod_workbench.commands import show_warning as show_warning
+    from devmod_workbench.commands import size as size
+    from devmod_workbench.commands import standard_input as standard_input
+    from devmod_workbench.commands import write_standard_output as write_standard_output
+
+_workbench("devmod.commands")
+__import__("devmod_workbench.commands")  # by its name: core imports no other wheel
+sys.modules[__name__] = sys.modules["devmod_workbench.commands"]

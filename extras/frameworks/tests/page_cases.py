@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
 

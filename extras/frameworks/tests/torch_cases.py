@@ -41,7 +41,7 @@ from transformer_port import (
 
 import devmod
 import devmod_frameworks.torch as frameworks
-from devmod._cli import main
+from devmod_workbench._cli import main
 
 __all__ = ["path_fixture"]
 

@@ -17,10 +17,10 @@ from signing import policy, rule, signed
 
 import devmod
 from devmod import FunctionInfo, Interface, Param, backend
-from devmod._cli._known import KNOWN
 from devmod._modules.stored import StoredModule
 from devmod.backend import loads_own, walk
 from devmod.interop import tvm
+from devmod_workbench._cli._known import KNOWN
 
 pytestmark = [pytest.mark.row("R41", "R46"), pytest.mark.once]
 SOURCES = Path(__file__).parents[3]

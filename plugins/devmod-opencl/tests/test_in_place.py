@@ -20,9 +20,9 @@ from backend_checks import first_device, run_python
 from interruptible import HANGS, interruptible_python
 
 import devmod
-from devmod._cli import main
 from devmod.testing import assert_kernel
 from devmod_opencl import devices
+from devmod_workbench._cli import main
 
 SOURCE = """
 kernel void twice(global const float *x, global float *y) { int i = get_global_id(0); y[i] = 2 * x[i]; }

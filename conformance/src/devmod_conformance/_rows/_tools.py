@@ -17,8 +17,7 @@ from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import NO_SAMPLE, Row, Skip
 from devmod_conformance._row import require as require
 from devmod_conformance._turn import device_turn
-from devmod_runtime.tools.difference import worst_difference
-from devmod_runtime.tools.draws import RANGES, moved, random_array
+from devmod_workbench import RANGES, moved, random_array, worst_difference
 
 _T = TypeVar("_T")
 

@@ -41,7 +41,7 @@ from devmod_conformance._rows._tools import (
 )
 from devmod_conformance._turn import device_turn
 from devmod_runtime import identity_of
-from devmod_runtime.tools.doctor import device_problem
+from devmod_workbench import device_problem
 
 
 @row("R20-unknown")

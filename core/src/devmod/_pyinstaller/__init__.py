@@ -29,12 +29,12 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
 
     # A program needs neither the commands nor the cases of the conformance kit.
     unused = (
-        "devmod._cli",
+        "devmod_workbench._cli",
         "devmod.__main__",
         "devmod._pyinstaller",
         "devmod_targets._cli",
         "devmod_models._command",
-        "devmod_runtime.tools.devices_command",
+        "devmod_workbench._cli.devices",
     )
     modules: list[str] = collect_submodules(
         "devmod", filter=lambda name: not name.startswith(unused)

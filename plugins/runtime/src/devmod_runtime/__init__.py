@@ -71,15 +71,6 @@ if TYPE_CHECKING:
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod_runtime._uninterrupted import wait_at_end as wait_at_end
     from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
-    from devmod_runtime.tools.bench import Benchmark as Benchmark
-    from devmod_runtime.tools.bench import bench as bench
-    from devmod_runtime.tools.guard import guard as guard
-    from devmod_runtime.tools.profile import Profile as Profile
-    from devmod_runtime.tools.profile import profile as profile
-    from devmod_runtime.tools.tune import TuningResult as TuningResult
-    from devmod_runtime.tools.tune import tune as tune
-    from devmod_runtime.tools.verify import Verification as Verification
-    from devmod_runtime.tools.verify import verify as verify
 
 #: Equal to `devmod.__version__`, because this wheel imports private modules of core.
 __version__ = "0.1.0"
@@ -113,11 +104,6 @@ _NAMES = {
     "_tuning.function": "TunedFunction",
     "_trial": "Trial was_killed",
     "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_interruptibly",
-    "tools.bench": "Benchmark bench",
-    "tools.guard": "guard",
-    "tools.profile": "Profile profile",
-    "tools.tune": "TuningResult tune",
-    "tools.verify": "Verification verify",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -134,6 +120,4 @@ def __dir__() -> list[str]:
 
 
 if environment_text("DEVMOD_GUARD"):
-    from devmod_runtime.tools.guard import guard_program
-
-    guard_program()
+    devmod._workbench("the environment variable DEVMOD_GUARD").guard_program()

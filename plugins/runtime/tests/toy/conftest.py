@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-import toy_backend as toy
 from alone import no_installed_runtimes, register
+from toy_devices import devices
 
-__all__ = ["no_installed_runtimes", "register"]
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[toy.ToyDevice]]:
-    """Two new devices."""
-    with toy.fresh_devices() as made:
-        yield made
+__all__ = ["devices", "no_installed_runtimes", "register"]

@@ -25,8 +25,8 @@ from work import work
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod._cli import main
 from devmod_runtime import block_packer
+from devmod_workbench._cli import main
 
 TAGS = ("blockIdx.x", "threadIdx.x")
 

@@ -14,9 +14,9 @@ from test_tuned import devices as devices
 
 import devmod
 from devmod import FunctionInfo, Interface
-from devmod._cli import main
 from devmod.backend import FallbackModule
 from devmod_runtime._tuning.overlay import own_key, write_own
+from devmod_workbench._cli import main
 
 pytestmark = pytest.mark.row("R52")
 

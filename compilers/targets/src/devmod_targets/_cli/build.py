@@ -137,9 +137,9 @@ def command(
     from contextlib import ExitStack
 
     from devmod.backend import temporary_folder
+    from devmod_targets._cli._display import annotate_error, progress_for
     from devmod_targets.build import plan_of, read_manifest
     from devmod_targets.build.build import build_plan, rows_of
-    from devmod_targets.build.display import annotate_error, progress_for
 
     if no_cache and cache:
         raise click.UsageError("--cache and --no-cache contradict each other")

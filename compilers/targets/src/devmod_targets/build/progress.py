@@ -1,4 +1,4 @@
-"""Progress: the receiver of a build's results. `devmod_targets.build.display` has the subclasses
+"""Progress: the receiver of a build's results. `devmod_targets._cli._display` has the subclasses
 with output.
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class Opening:
     """What a call asks when it opens. Observers replace these attributes
-    (`devmod_runtime.tools.observed`).
+    (`devmod_workbench._tools.observed`).
 
     A function caches what it made of the answers. If an observer begins or ends, it gets empty
     caches, and prepared launches ask again.
