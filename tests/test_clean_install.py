@@ -205,6 +205,7 @@ def test_from_a_build_box_to_a_device_box(
     assert f"pip install devmod-{kind}" in said
     other = environment(
         wheels.direct("devmod-core"),
+        wheels.direct("devmod-workbench"),
         wheels.direct(f"devmod-{kind}", *filter(None, [extra])),
         "numpy",
     )
@@ -318,7 +319,8 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(
 def test_a_command_whose_wheel_is_missing_names_the_wheel(
     environment: Callable[..., Any], wheels: Any
 ) -> None:
-    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    names = ["devmod-core", "devmod-workbench", "devmod-opencl"]
+    box = environment(*map(wheels.direct, names))
     listed = "".join(box.run("-m", "devmod", "--help").split())  # click wraps the lines
     for words, wheel, command in (
         (("conformance", "opencl"), "devmod-conformance", "devmod-conformance"),

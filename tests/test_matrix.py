@@ -121,7 +121,7 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[s
     """All of it, in an environment that has core, these plugins, and the wheels that they need.
     Returns the rows of `devmod plugins`.
     """
-    find = "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets') if find_spec(f'devmod_{each}')))"
+    find = "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets', 'workbench') if find_spec(f'devmod_{each}')))"
     installed = [*installed, *(f"devmod-{each}" for each in box.run("-c", find).split())]
     plugins = [name for name in projects if is_backend(projects[name])]
     kinds = sorted(
@@ -168,6 +168,12 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[s
                 f"devmod-{kind}; install that only if you trust its publisher"
             )
             assert (found["create"], found["made"], found["forced"]) == (text, text, text)
+    if "devmod-workbench" not in installed:
+        missing = "devmod-workbench is not installed. To add it: pip install devmod-workbench\n"
+        assert box.run("-m", "devmod", "plugins", code=1) == (
+            f"devmod: error: the program devmod: {missing}"
+        )
+        return []
     listed, _ = json.JSONDecoder().raw_decode(box.run("-m", "devmod", "plugins", "--json"))
     rows = [row for row in listed if row["distribution"] in projects]
     assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
@@ -177,9 +183,9 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[s
         for group, _, name in offered
     }
     assert {(row["distribution"], row["version"]) for row in rows} == {
-        (name, projects[name]["version"]) for name in installed
+        (name, projects[name]["version"]) for name in installed if name != "devmod-workbench"
     }
-    if not installed:
+    if installed == ["devmod-workbench"]:
         none = 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
         assert box.run("-m", "devmod", "plugins") == none
     return list(listed)
@@ -247,7 +253,7 @@ def test_all_plugins_beside_broken_plugins_of_every_sort(
 ) -> None:
     plugins = [name for name in projects if is_backend(projects[name])]
     box = environment(
-        *(wheels.direct(name) for name in ["devmod-core", *plugins]),
+        *(wheels.direct(name) for name in ["devmod-core", "devmod-workbench", *plugins]),
         *(neighbour(tmp_path, kind) for kind in NEIGHBOURS),
     )
     (package,) = box.folder.rglob("acme_half.py")
@@ -293,7 +299,10 @@ def test_core_alone_on_each_python(
     interpreter = pythons.find().get(version)
     if interpreter is None:
         pytest.skip("Python {}.{} is not on this machine".format(*version))
-    check(environment(wheels.direct("devmod-core"), interpreter=interpreter), projects, [])
+    box = environment(wheels.direct("devmod-core"), interpreter=interpreter)
+    check(box, projects, [])
+    box.install(wheels.direct("devmod-workbench"))
+    check(box, projects, [])
 
 
 @pytest.mark.volume_but("devmod-opencl")  # test_devmod_host.py has a kind that core does not know
@@ -301,7 +310,8 @@ def test_core_alone_on_each_python(
 def test_core_and_one(
     environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
 ) -> None:
-    check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
+    names = ["devmod-core", "devmod-workbench", plugin]
+    check(environment(*map(wheels.direct, names)), projects, [plugin])
 
 
 @pytest.mark.volume  # test_devmod_host.py has one
@@ -330,7 +340,7 @@ def test_all_then_one_less_each_time(
     environment: Callable[..., Any], wheels: Any, projects: Projects
 ) -> None:
     left = [name for name in projects if is_backend(projects[name])]
-    box = environment(*(wheels.direct(name) for name in ["devmod-core", *left]))
+    box = environment(*(wheels.direct(name) for name in ["devmod-core", "devmod-workbench", *left]))
     check(box, projects, left)
     while left:
         box.uninstall(left.pop(0))

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they
 #: are used.
 BESIDE = {
-    "devmod-runtime": ("devmod_pytest.py",),
+    "devmod-workbench": ("devmod_pytest.py",),
     "devmod-simulators": ("devmod_simulators_pytest.py",),
 }
 #: The platforms of a wheel with libraries of C.
@@ -269,10 +269,10 @@ def test_the_metadata_has_name_version_and_author(
     assert fields["Summary"][0]
 
 
-def test_core_needs_four_small_distributions_and_names_its_extras(wheels: dict[str, Path]) -> None:
+def test_core_needs_three_small_distributions_and_names_its_extras(wheels: dict[str, Path]) -> None:
     fields = metadata(wheels["devmod-core"])
     needed = {line.split(">")[0] for line in fields["Requires-Dist"] if "extra ==" not in line}
-    assert needed == {"msgpack", "pluggy", "importlib-metadata", "click"}
+    assert needed == {"msgpack", "pluggy", "importlib-metadata"}
     assert {"build-opencl", "build", "cli"} <= set(fields["Provides-Extra"])
 
 

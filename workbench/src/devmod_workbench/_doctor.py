@@ -155,6 +155,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
             steps.append(hook)
             if claim.object is not None:
                 local.add(hook)
+        steps.append(("kernel", kind))
     results = answers(
         __name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local
     )
@@ -200,6 +201,8 @@ def _check(step: Sequence[str]) -> list[Check]:
     """
     if step[0] == "devices":
         return _check_devices(step[1])
+    if step[0] == "kernel":
+        return _check_kernel(step[1])
     return _check_hook(*step[1:])
 
 
@@ -229,6 +232,16 @@ def _check_devices(kind: str) -> list[Check]:
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported, and a driver
         checks.append(_failure(kind, part, error))
     return checks
+
+
+def _check_kernel(kind: str) -> list[Check]:
+    """Return whether a small kernel runs on each device of the kind. It raises nothing."""
+    try:
+        from devmod_workbench._tools.device_checks import kernel_rows
+
+        return [Check(kind, *row) for row in kernel_rows(kind)]
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+        return [_failure(kind, "kernel", error)]
 
 
 def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
@@ -269,6 +282,8 @@ def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: End) -
     if step == "devices":
         command = f'{os.path.basename(sys.executable)} -X faulthandler -c "import devmod; devmod.device({kind!r})"'
         return Check(kind, step, "problem", f"listing them {end}. To see where: {command}")
+    if step == "kernel":
+        return Check(kind, step, "problem", f"running a small kernel {end}")
     advice = "DEVMOD_PLUGINS_DENY with the name of its distribution excludes it"
     return Check(kind, step, "problem", f"devmod_doctor of {provider} {end}. {advice}")
 

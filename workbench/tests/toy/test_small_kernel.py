@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devmod.errors import ToolchainNotFoundError
-from devmod_workbench._tools import device_checks as doctor
+from devmod_workbench._tools import device_checks
 
 
 class Broken(SimpleNamespace):
@@ -33,6 +33,6 @@ def test_a_missing_compiler_is_no_problem_of_a_device_that_runs_binaries(
     kind: str, fmt: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = SimpleNamespace(kind=kind, zeros=lambda *_: None)
-    monkeypatch.setattr(doctor, "find_device", lambda _: device)
-    monkeypatch.setattr(doctor, "_small_module", lambda kind: Broken(kind=kind, format=fmt))
-    assert doctor.device_problem(f"{kind}:0") == problem
+    monkeypatch.setattr(device_checks, "find_device", lambda _: device)
+    monkeypatch.setattr(device_checks, "_small_module", lambda kind: Broken(kind=kind, format=fmt))
+    assert device_checks.device_problem(f"{kind}:0") == problem

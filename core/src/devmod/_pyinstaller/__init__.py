@@ -29,12 +29,14 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
 
     # A program needs neither the commands nor the cases of the conformance kit.
     unused = (
-        "devmod_workbench._cli",
         "devmod.__main__",
+        "devmod.commands",
+        "devmod.testing",
         "devmod._pyinstaller",
         "devmod_targets._cli",
         "devmod_models._command",
-        "devmod_workbench._cli.devices",
+        "devmod_workbench._cli",
+        "devmod_workbench._view",
     )
     modules: list[str] = collect_submodules(
         "devmod", filter=lambda name: not name.startswith(unused)
@@ -44,6 +46,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     for package in (
         "devmod_readers",
         "devmod_runtime",
+        "devmod_workbench",
         "devmod_targets",
         "devmod_models",
         "devmod_remote",

@@ -9,8 +9,6 @@ from contextlib import suppress
 from pkgutil import get_data
 from typing import Any
 
-from pluggy import HookimplMarker
-
 from devmod import Module, registered
 from devmod import device as find_device
 from devmod._plugins.devices import device_label, probe
@@ -27,8 +25,7 @@ _TIMEOUT = 30
 _FILE = "small_kernel.module"
 
 
-@HookimplMarker("devmod")
-def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
+def kernel_rows(kind: str) -> list[tuple[str, str, str]]:
     """Return whether a small kernel runs on each device of the kind."""
     if _small_module(kind) is None:
         return []
