@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import textwrap
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from vulkan_kernels import (
     SLOW,
     TWICE,
     blocked,
+    free_command_buffers,
     is_done,
     is_memory_error,
     kernel,
@@ -660,14 +660,7 @@ def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(
         for ask in (lambda: f(x, grid=1), lambda: f.bind(x, grid=1)):
             with pytest.raises(KeyboardInterrupt):
                 ask()
-    from devmod_vulkan._driver import ffi
-
-    free = set()
-    with suppress(IndexError):
-        while each := device.logical.commands.recorders.take():
-            if not each.recording:
-                free.add(int(ffi.cast("uintptr_t", each.handle)))
-    assert not free & {int(ffi.cast("uintptr_t", handle)) for handle in ended}
+    assert not free_command_buffers(device) & {*ended}
     f(x, grid=1)
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -98,6 +98,21 @@ def is_done(event: Any) -> bool:
         logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), ""
     )
     return bool(value[0] >= event.value)
+
+
+def free_command_buffers(device: Any) -> set[Any]:
+    """Return the handles of the command buffers that the next recordings may use.
+
+    Their number depends on other tests: interrupted recordings leave some that are not used again.
+    """
+    pool = device.logical.commands.recorders
+    usable = []
+    with suppress(IndexError):
+        while commands := pool.take():
+            if not commands.recording:
+                usable.append(commands)
+    pool.add(usable)
+    return {commands.handle for commands in usable}
 
 
 def is_memory_error(text: str, start: str, device: Any) -> bool:
