@@ -209,6 +209,31 @@ def test_a_linear_sampler_does_not_read_whole_numbers(device: Any) -> None:
     f(a, b, device.sampler(), **arguments)
 
 
+@pytest.mark.parametrize("library", ["devmod", "pyopencl"])
+def test_a_sampler_that_is_deleted_before_the_kernel_begins(
+    pocl: Any, resize: Any, library: str
+) -> None:
+    """PoCL destroys it, and the kernel reads by the rules of another one at its address."""
+    import pyopencl as cl
+
+    modes, filters = cl.addressing_mode, cl.filter_mode
+    picture = texels("r32float", (5, 7))
+    source, result = pocl.image_from_numpy(picture), pocl.image((7, 5), "r32float")
+    others = []
+    for _ in range(10):
+        gate = cl.UserEvent(pocl.context)
+        cl.enqueue_barrier(pocl.default_stream.queue, wait_for=[gate])
+        how: Any = pocl.sampler()
+        if library == "pyopencl":
+            how = cl.Sampler(pocl.context, True, modes.CLAMP_TO_EDGE, filters.NEAREST)
+        resize(source, result, how, (1 / 7, 1 / 5), (0, 0), threads=(7, 5))
+        del how
+        for _ in range(8):
+            others.append(cl.Sampler(pocl.context, False, modes.CLAMP, filters.LINEAR))
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        np.testing.assert_array_equal(result.numpy(), picture)
+
+
 # -- calls
 
 

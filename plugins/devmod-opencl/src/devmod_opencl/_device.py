@@ -527,7 +527,12 @@ class OpenCLDevice(Device):
         return _images().create_image(self, image)
 
     def create_sampler(self, sampler: Sampler) -> Any:
-        return _images().create_sampler(self, sampler)
+        # One object for equal samplers, which is never released: PoCL destroys a released sampler
+        # that queued kernels use.
+        return self._once.get(
+            (sampler.filter, sampler.address, sampler.normalized),
+            lambda: _images().create_sampler(self, sampler),
+        )
 
     def write_image(self, image: Image, data: memoryview, stream: OpenCLStream) -> None:
         _images().copy(image, data, stream, write=True)

@@ -211,7 +211,9 @@ def adopt_image(value: Any, device: Any) -> Image:
 
 
 def adopt_sampler(value: Any, device: Any) -> Sampler:
-    """Return the sampler over a Sampler of pyopencl, which is in the device's context."""
+    """Return the sampler over a Sampler of pyopencl, which is in the device's context. For PoCL, it
+    is an equal one that is never released, as `OpenCLDevice.create_sampler` says.
+    """
     address = "clamp"
     for name, mode in _ADDRESSES.items():
         if value.addressing_mode == getattr(cl.addressing_mode, mode):
@@ -220,7 +222,13 @@ def adopt_sampler(value: Any, device: Any) -> Sampler:
     filter_name = "nearest"
     if value.filter_mode == cl.filter_mode.LINEAR:
         filter_name = "linear"
-    return Sampler(device, filter_name, address, bool(value.normalized_coords), value)
+    normalized = bool(value.normalized_coords)
+    if device.platform == _driver.POCL:
+        sampler: Sampler = device.sampler(
+            filter=filter_name, address=address, normalized=normalized
+        )
+        return sampler
+    return Sampler(device, filter_name, address, normalized, value)
 
 
 def check_images(
