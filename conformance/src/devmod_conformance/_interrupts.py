@@ -285,8 +285,6 @@ def interrupt_places(
         failure = ""
         if "\nTimeout (" in f"\n{log}":
             failure = "the process hangs"
-        elif code < 0 and number == len(uses):
-            pass  # an exit that was cut short: a driver's threads may outlive what they use
         elif code:
             failure = _error_in(log) or f"the process {describe_exit(code)}"
         elif number < len(uses) and _WORKED not in log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import subprocess
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -991,6 +992,45 @@ def test_the_architecture_of_a_device_ranks_the_shaders_it_runs(device: Any) -> 
     assert spec.rank(spec.architecture("spv", shader(ADD)), device.arch) is not None
     assert spec.rank("spirv1.0:Int8+Kernel", device.arch) is None
     assert spec.rank("spirv1.9", device.arch) is None
+
+
+EXIT = """
+import atexit, sys
+atexit.register(lambda: print(destroyed))  # the last one that is called
+import devmod
+from devmod_vulkan import _driver
+
+class Library:
+    def __getattr__(self, name):
+        return getattr(library, name)
+
+    def vkDestroyInstance(self, *arguments):
+        destroyed.append("instance")
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+library, destroyed = _driver.lib, []
+_driver.lib = Library()
+device = devmod.device("vulkan")
+device.zeros(1, "float32")  # it has memory to free
+calls = device.logical.calls
+if sys.argv[1]:
+    setattr(calls, sys.argv[1], interrupt)
+"""
+
+
+@pytest.mark.row("R61")
+@pytest.mark.parametrize("interrupted", ["vkDeviceWaitIdle", "vkFreeMemory", "vkDestroyDevice", ""])
+def test_an_interrupted_exit_keeps_the_instance_of_a_device(device: Any, interrupted: str) -> None:
+    """SwiftShader ends the process by a signal if the instance is destroyed before its device."""
+    command = [sys.executable, "-c", EXIT, interrupted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    expected = ["instance"]
+    if interrupted:
+        expected = []
+    assert done.stdout == f"{expected}\n", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 TWO_DEVICES = """

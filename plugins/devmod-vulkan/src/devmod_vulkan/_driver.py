@@ -171,12 +171,15 @@ class Instance:
         Its functions.
     version : int
         The requested Vulkan version. Devices of the instance support no newer one.
+    devices : list
+        The devices that are not destroyed, such as those whose end an interrupt has cut short.
     """
 
     def __init__(self, handle: Any, version: int, messenger: Any) -> None:
         self.handle = handle
         self.version = version
         self.calls = Calls(handle)
+        self.devices: list[Any] = []
         self._process = os.getpid()
         #: Whether a thread may use the objects at interpreter shutdown. Then none is destroyed: the
         #: end of the process frees them.
@@ -195,7 +198,8 @@ class Instance:
             return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)
-        if not self.find_users():
+        # An instance must outlive its devices: SwiftShader crashes otherwise.
+        if not self.devices and not self.find_users():
             lib.vkDestroyInstance(self.handle, ffi.NULL)
         log_messages()
 

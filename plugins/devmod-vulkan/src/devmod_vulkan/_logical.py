@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 _BLOCK = 64 << 20
 #: The most queues to create. Streams share them.
 _MOST_QUEUES = 4
-#: The devices that are open in this process.
-_open_devices: list[Logical] = []
 
 
 class Queue:
@@ -120,7 +118,6 @@ class Logical:
         self.image_heaps: dict[int, Heap] = {}
         self.samplers = Once()
         atexit.register(self.close)
-        _open_devices.append(self)
 
     def _open(self) -> Any:
         physical = self.physical
@@ -140,8 +137,11 @@ class Logical:
             ppEnabledExtensionNames=array("char *", extensions),
         )
         out = ffi.new("VkDevice *")
-        code = instance().calls.vkCreateDevice(physical.handle, info, ffi.NULL, out)
+        owner = instance()
+        owner.devices.append(self)  # before: an interrupt may land when the call returns
+        code = owner.calls.vkCreateDevice(physical.handle, info, ffi.NULL, out)
         if code:
+            owner.devices.remove(self)
             raise DeviceNotFoundError(
                 f"{self.device} cannot be opened ({error_name(code)})", kind="vulkan"
             )
@@ -364,11 +364,9 @@ class Logical:
                 pass
         owner = instance()
         in_use = owner.find_users()  # before the wait, which may let such a thread end
-        owner.in_use = True  # also if an interrupt ends the wait
         if not wait_at_end(lambda: not any(map(self._has_work, self.streams.values()))):
             _driver.log_messages()
             return
-        owner.in_use = in_use
         calls = self.calls
         calls.vkDeviceWaitIdle(self.handle)
         if in_use:
@@ -382,13 +380,14 @@ class Logical:
         for heap in (self.local, self.staging, *self.image_heaps.values()):
             heap.close()
         calls.vkDestroyDevice(self.handle, ffi.NULL)
+        owner.devices.remove(self)
         _driver.log_messages()
 
 
 def _close_in_child() -> None:
     # The driver's threads exist only in the parent.
-    while _open_devices:
-        _open_devices.pop().closed = True
+    for each in instance().devices:
+        each.closed = True
 
 
 # -- Memory
