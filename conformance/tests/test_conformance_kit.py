@@ -175,6 +175,26 @@ def launcher(before, self, name, info):
         BUILDING.clear()
 """
 
+#: Prints what fails after an interrupt at each place of a class whose attribute learns its name.
+INTERRUPTED_CLASS = """
+from devmod_conformance._interrupts import interrupt_places, record_places
+
+
+class Attribute:
+    def __set_name__(self, owner, name):
+        pass
+
+
+def use():
+    class Owner:
+        attribute = Attribute()
+
+
+places = record_places([use], 0)
+assert "Attribute.__set_name__" in [each.function for each in places]
+print({each.failure for each in interrupt_places([use], 0, places)})
+"""
+
 
 def matches(text: str, pattern: str) -> bool:
     """Return whether a text matches the pattern, in which … matches any text."""
@@ -618,6 +638,15 @@ def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
 
 
 # -- the command
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.row("R61")
+def test_an_interrupt_that_python_raises_as_another_exception() -> None:
+    """CPython 3.11 raises RuntimeError."""
+    command = [sys.executable, "-c", INTERRUPTED_CLASS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "{''}\n", done.stdout + done.stderr
 
 
 @pytest.mark.row("R61")

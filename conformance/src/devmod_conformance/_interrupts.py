@@ -315,7 +315,10 @@ def _interrupt(uses: Sequence[Callable[[], object]], number: int, place: Place) 
             uses[number]()
         finally:
             interrupt.stop()
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # CPython 3.11 raises RuntimeError from what `__set_name__` raises, in the body of a class.
+        if KeyboardInterrupt not in (type(error), type(error.__cause__)):
+            raise
         sys.last_value = error  # a prompt keeps it, and with it what its frames have
     try:
         for use in (uses[number], *uses):
