@@ -14,7 +14,7 @@ from devmod.errors import FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod._formats.parts import StoredAttachment
@@ -112,20 +112,23 @@ def kept_head(
 
 
 def attachments(
-    root: Module, files: Iterable[Index], names: Collection[str], unknown: Unknown
+    sources: Sequence[RecordSource],
+    files: Iterable[Index],
+    names: Collection[str],
+    unknown: Unknown,
 ) -> dict[str, dict[str, Attachment]]:
     """Return the attachments of functions by their tags, in the order of the functions' names.
 
     Parameters
     ----------
-    root
-        The root of the tree that is saved.
+    sources
+        Where the tuning records of the tree are.
     files
         The files of its modules.
     names
         The functions of the tree. What belongs to others is not saved.
     """
-    found: dict[str, dict[str, Attachment]] = _tuning(root._records.sources, names)
+    found: dict[str, dict[str, Attachment]] = _tuning(sources, names)
     for file in files:
         for part in file.attachments():
             function, tag = part.entry.function, part.entry.tag

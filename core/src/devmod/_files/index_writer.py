@@ -14,7 +14,7 @@ from devmod._util.digest import sha256_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod._files.order import Order
     from devmod._values.code import Binary
@@ -55,8 +55,9 @@ class PlannedPage:
         self.names = names
         self.further = further
         self.name = name
-        #: The numbers of the attachments of its names.
+        #: The numbers of the attachments of its names, and of its records and these.
         self.attached: list[int] = []
+        self.numbers: list[int] = []
         #: The keys `names`, `variants` and `calls` as the file has them.
         self.keys: dict[str, bytes] = {}
 
@@ -105,17 +106,14 @@ class IndexWriter:
         self._claims = claims
         self._ranks = [order.ranks[place] for place in order.named]
         self._pack = packer()
-        if sum([len(each[0]) for each in records]) <= PAGE_SIZE:
+        sizes = [len(each[0]) for each in records]
+        if sum(sizes) <= PAGE_SIZE:
             self._pages = [PlannedPage(0, sorted({*calls, *attached}), (), b"")]
         else:
-            self._pages = self._split(order)
+            self._pages = self._split(order, sizes)
+        #: The numbers of the records and the attachments in the order of their bytes.
+        self.numbers: list[int] = []
         self._finish_pages(calls)
-
-    def numbers(self) -> Iterator[int]:
-        """Yield the numbers of the records and the attachments in the order of their bytes."""
-        for page in self._pages:
-            yield from range(page.first, page.stop)
-            yield from page.attached
 
     def pack(self) -> tuple[bytes, list[bytes], int]:
         """Return the head, the pages, and the size of the bytes behind them without sections."""
@@ -147,14 +145,15 @@ class IndexWriter:
 
     # -- the pages
 
-    def _split(self, order: Order) -> list[PlannedPage]:
-        """Return the pages with their first records and their names."""
+    def _split(self, order: Order, sizes: Sequence[int]) -> list[PlannedPage]:
+        """Return the pages with their first records and their names. `sizes` has those of the
+        records.
+        """
         keys = [order.keys[place] for place in order.named]
         counts = Counter(keys)
         by_name = _further_candidates(order)
         names = sorted({*counts, *by_name, *self._attached})
         further = [by_name.get(name) for name in names]
-        sizes = [len(each[0]) for each in self._records]
 
         # For each name the number of its first record, and the size that all names before it take.
         ends_of_records = [0, *accumulate(sizes)]
@@ -197,6 +196,8 @@ class IndexWriter:
         for page in self._pages:
             for name in page.names:
                 page.attached += self._attached.get(name, ())
+            page.numbers = [*range(page.first, page.stop), *page.attached]
+            self.numbers += page.numbers
             self._add_others(page)
             if calls:
                 own = {name: calls[name] for name in page.names if name in calls}
@@ -227,10 +228,10 @@ class IndexWriter:
         modules = max(page.first, min(page.stop, self._first_source))
         sources = max(page.first, min(page.stop, self._first_part))
         keys = {
-            "modules": self._array(range(page.first, modules)),
-            "sources": self._array(range(modules, sources)),
-            "parts": self._array(range(sources, page.stop)),
-            "attached": self._array(page.attached),
+            "modules": _array(self._records[page.first : modules]),
+            "sources": _array(self._records[modules:sources]),
+            "parts": _array(self._records[sources : page.stop]),
+            "attached": _array([self._records[number] for number in page.attached]),
         }
         items: list[bytes] = []
         for key, value in (keys | page.keys).items():
@@ -238,21 +239,22 @@ class IndexWriter:
                 items += (self._pack(key, _SUBJECT), value)
         return map_header(len(items) // 2) + b"".join(items)
 
-    def _array(self, numbers: Sequence[int]) -> bytes:
-        """Return the array of some records; b"" if there are none."""
-        if not numbers:
-            return b""
-        packed = [self._records[number][0] for number in numbers]
-        return array_header(len(packed)) + b"".join(packed)
-
     def _size_of(self, page: PlannedPage) -> int:
         """Return the size of the bytes of a page's records."""
         end = 0
-        for number in (*range(page.first, page.stop), *page.attached):
+        for number in page.numbers:
             _, size, _, shift = self._records[number]
             if size:
                 end += -end % ALIGN + shift + size
         return end
+
+
+def _array(records: Sequence[Record]) -> bytes:
+    """Return the array of some records; b"" if there are none."""
+    if not records:
+        return b""
+    packed = [each[0] for each in records]
+    return array_header(len(packed)) + b"".join(packed)
 
 
 def _further_candidates(order: Order) -> dict[str, list[int]]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from devmod._files.constants import ConstantForm
     from devmod._files.index_writer import Parts, Record
+    from devmod._formats.index import Entry
     from devmod._formats.parts import StoredPart
     from devmod._formats.repeats import Repeats
     from devmod._modules.bundle import BundleModule
@@ -152,12 +153,7 @@ class Plan:
         if holds_candidates(module):
             roots = module.imports
         found = ordered(roots)
-        loaders = []
-        for each, _ in found:
-            if each.kind == _index.CONSTANTS or (
-                isinstance(each, StoredModule) and each.entry.parts
-            ):
-                loaders.append(each)
+        loaders = [each for each, _ in found if _may_have_parts(each)]
         forms: dict[int, ConstantForm] = {}
         same: dict[int, Module] = {}
         if loaders:
@@ -174,7 +170,7 @@ class Plan:
 
         calls = _calls_of(module, roots, order.counts)
         files = files_of((module, *order.modules))
-        attached = self._attach(module, files, {*chain.from_iterable(order.names)})
+        attached = self._attach(module, files, order)
         self._writer = IndexWriter(
             order,
             self._records,
@@ -184,7 +180,8 @@ class Plan:
             calls,
             self._further_head(files),
         )
-        self._place_large()
+        if self._large:
+            self._place_large()
         head, pages, size = self._index = self._writer.pack()
         sizes = [len(head), *map(len, pages)]
         if max(sizes) > _index.MAX_INDEX:
@@ -215,21 +212,17 @@ class Plan:
         for place, form in last:
             self._add_module(order, place, form)
 
-    def _attach(
-        self, module: Module, files: Sequence[Index], names: set[str]
-    ) -> dict[str, list[int]]:
+    def _attach(self, module: Module, files: Sequence[Index], order: Order) -> dict[str, list[int]]:
         """Make the records of attachments, and return their numbers by function."""
         results: dict[str, list[int]] = {}
-        for function, by_tag in attachments(module, files, names, self._names).items():
+        sources = module._records.sources
+        if not files and not sources:
+            return results
+        names = {*chain.from_iterable(order.names)}
+        for function, by_tag in attachments(sources, files, names, self._names).items():
             for tag, part in by_tag.items():
                 fields: Fields = {"function": function, "tag": tag}
-                owner: Owner = ATTACHMENT
-                if isinstance(part, bytes):
-                    location = self._locate(len(part), (part,), owner)
-                else:
-                    owner = part
-                    location = self._locate_part(part)
-                number = self._append(location, owner, fields)
+                number = self._append_part(part, ATTACHMENT, NO_DIGEST, fields)
                 results.setdefault(function, []).append(number)
         return results
 
@@ -253,7 +246,7 @@ class Plan:
     def _place_large(self) -> None:
         """Decide where the large parts begin."""
         end = 0
-        for number in self._writer.numbers() if self._large else ():
+        for number in self._writer.numbers:
             packed, size, parts, shift = self._records[number]
             start = _index.aligned(end)
             if number in self._large:
@@ -330,7 +323,7 @@ class Plan:
 
     def _write_parts(self, file: BinaryIO) -> None:
         end = 0
-        for number in self._writer.numbers():
+        for number in self._writer.numbers:
             _, size, parts, shift = self._records[number]
             if size:
                 file.write(bytes(-end % _index.ALIGN + shift))
@@ -416,11 +409,10 @@ class Plan:
         are_compressed = False
         if self._with_sources or form is not PayloadModule:
             sources, are_compressed = self._sources_of(module)
+        entry = None
         if form is StoredModule:
-            features = module.entry.features  # type: ignore[attr-defined]
-            if features:
-                fields["features"] = features
-        origin = self._origin_of(module, are_compressed or location[2] is not None)
+            entry = module.entry  # type: ignore[attr-defined]
+        origin = self._origin_of(module, are_compressed or location[2] is not None, entry)
         if origin:
             fields["origin"] = origin
         _add_location(fields, location, shift, repeats)
@@ -428,17 +420,18 @@ class Plan:
             fields["sources"] = sources
         if constants is not None and constants.parts:
             fields["parts"] = [self._part_of(*each) for each in constants.parts]
-        if form is StoredModule:
-            self._keep_keys(fields, module)  # type: ignore[arg-type]
+        if entry is not None and (entry.features or entry.extra):
+            self._add_newer(fields, module)  # type: ignore[arg-type]
         self._records[number] = self._record(number, fields, location[3], module)
 
-    def _keep_keys(self, fields: Fields, owner: StoredModule | StoredPart) -> None:
-        """Add the unknown keys of a stored record."""
+    def _add_newer(self, fields: Fields, owner: StoredModule | StoredPart) -> None:
+        """Add the features and the unknown keys of a stored record."""
         entry = owner.entry
-        if entry.extra:
-            explained = bool(entry.features)
-            fields |= self._names.keys(entry.extra, owner.subject, explained=explained)
-            self._is_plain = False
+        if entry.features:
+            fields["features"] = entry.features
+        explained = bool(entry.features)
+        fields |= self._names.keys(entry.extra, owner.subject, explained=explained)
+        self._is_plain = False
 
     def _locate_stored(self, module: Module, fmt: str) -> Located:
         """Return the variant, the repeats and the shift of a stored module, and its location."""
@@ -497,9 +490,10 @@ class Plan:
         self._known[type(module), kind] = form, spec
         return form, spec
 
-    def _origin_of(self, module: Module, is_compressed: bool) -> Fields:
+    def _origin_of(self, module: Module, is_compressed: bool, entry: Entry | None) -> Fields:
         """Return the origin of a module as the file is to have it: with the library that compressed
-        its bytes or its sources, or without it. {}: there is none.
+        its bytes or its sources, or without it; as it is if its record has features. {}: there is
+        none.
         """
         origin = module.origin
         fields: Fields = {}
@@ -507,8 +501,8 @@ class Plan:
             fields = origin.to_dict()
             if origin.extra:
                 self._is_plain = False
-        if isinstance(module, StoredModule) and module.entry.features:
-            return fields  # its bytes stay as they are
+        if entry is not None and entry.features:
+            return fields
         if not is_compressed:
             if fields.pop(_index.COMPRESSION, "") and fields == {"target": ""}:
                 return {}
@@ -657,7 +651,7 @@ class Plan:
             self._add_sources(key, self._locate(len(data), (data,), SOURCES, digest=key), SOURCES)
         return self._sources[key]
 
-    def _add_sources(self, key: bytes, location: Location, owner: Owner) -> None:
+    def _add_sources(self, key: bytes, location: Location, owner: StoredPart | str) -> None:
         number = self._append(location, owner)
         self._sources[key] = number, location[2] is not None
 
@@ -665,24 +659,24 @@ class Plan:
         """Return the number of a part. It is added once."""
         key = id(part)
         if key not in self._parts:
-            owner: Owner = PART
-            if isinstance(part, (bytes, memoryview)):
-                location = self._locate(len(part), (part,), owner, digest=digest)
-            else:
-                owner = part
-                location = self._locate_part(part)
-            self._parts[key] = self._append(location, owner)
+            self._parts[key] = self._append_part(part, PART, digest)
         return self._parts[key]
 
-    def _append(self, location: Location, owner: Owner, fields: Fields | None = None) -> int:
+    def _append_part(
+        self, part: StoredPart | Binary, role: str, digest: bytes, fields: Fields | None = None
+    ) -> int:
+        """Add the record of a new part, or of one of an open file, and return its number."""
+        if isinstance(part, (bytes, memoryview)):
+            location = self._locate(len(part), (part,), role, digest=digest)
+            return self._append(location, role, fields)
+        return self._append(self._locate_part(part), part, fields)
+
+    def _append(
+        self, location: Location, owner: StoredPart | str, fields: Fields | None = None
+    ) -> int:
         """Add the record of bytes that are no module, with more fields, and return its number."""
         number = len(self._records)
         fields = fields or {}
-        stored = None
-        if not isinstance(owner, (Module, str)):
-            stored = owner
-            if stored.entry.features:
-                fields["features"] = stored.entry.features
         shift = 0
         align = _index.ALIGN
         if _role_of(owner) == PART and location[2] is None:
@@ -691,10 +685,21 @@ class Plan:
             shift = _index.MAX_SHIFT  # until the place is known
             self._large[number] = fields, align
         _add_location(fields, location, shift)
-        if stored is not None:
-            self._keep_keys(fields, stored)
+        if not isinstance(owner, str):
+            self._add_newer(fields, owner)
         self._records.append(self._record(number, fields, location[3], owner))
         return number
+
+
+def _may_have_parts(module: Module) -> bool:
+    """Return whether the bytes of a module may be in parts: those of constants, and of a newer
+    module of a file.
+    """
+    if module.kind == _index.CONSTANTS:
+        return True
+    if module._devmod_file is None:
+        return False
+    return isinstance(module, StoredModule) and bool(module.entry.parts)
 
 
 def _check(owner: Owner, digest: bytes) -> None:
@@ -705,10 +710,10 @@ def _check(owner: Owner, digest: bytes) -> None:
 
 
 def _role_of(owner: Owner) -> str:
-    if isinstance(owner, Module):
-        return MODULE
     if isinstance(owner, str):
         return owner
+    if isinstance(owner, Module):
+        return MODULE
     return owner.role
 
 
