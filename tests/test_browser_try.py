@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import functools
 import http.server
+import re
 import shutil
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import Browser  # noqa: E402
 
+import devmod  # noqa: E402
 import try_page  # noqa: E402
 
 #: The strokes of a 7 on a field of 280 pixels.
@@ -78,6 +81,17 @@ def reads(browser: Browser) -> str:
         "document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')"
     )
     return browser.text("#try-digits [role=status]")
+
+
+def test_the_page_opens_its_files_by_their_digests(server: Server) -> None:
+    address = f"http://127.0.0.1:{server.server_port}/_static"
+    with urllib.request.urlopen(f"{address}/try.js") as answer:
+        script = answer.read().decode()
+    for name in ("digits", "pictures"):
+        pin = re.search(rf'{name}: "(#.*?)"', script)
+        assert pin is not None
+        assert f'open(file("{name}.devmod") + PINS.{name})' in script
+        assert isinstance(devmod.load(f"{address}/try/{name}.devmod{pin[1]}"), devmod.Module)
 
 
 @pytest.mark.row("R45")

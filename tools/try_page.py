@@ -9,11 +9,15 @@ import shutil
 from pathlib import Path
 
 import devmod
+from devmod._formats.index import HEADER
+from devmod._formats.ranges import PIN
 from environments import ROOT
 
 
 def write_files(static: Path) -> None:
-    """Write the files into the folder `_static` of the built pages, and their sizes into try.js."""
+    """Write the files into the folder `_static` of the built pages. Write their sizes and digests
+    into try.js.
+    """
     folder = static / "try"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(
@@ -39,7 +43,11 @@ def write_files(static: Path) -> None:
     sizes["package"] = sum(each.stat().st_size for each in (static / "devmod-webgpu").iterdir())
     script = static / "try.js"
     text = script.read_text(encoding="utf-8")
-    script.write_text(
-        re.sub(r"(\w+): 0(?=[,} ])", lambda match: f"{match[1]}: {sizes[match[1]]}", text, count=4),
-        encoding="utf-8",
+    text = re.sub(
+        r"(\w+): 0(?=[,} ])", lambda match: f"{match[1]}: {sizes[match[1]]}", text, count=4
     )
+    for name in ("digits", "pictures"):
+        with open(folder / f"{name}.devmod", "rb") as file:
+            header = file.read(HEADER)
+        text = text.replace(f'{name}: ""', f'{name}: "{PIN}{header[16:].hex()}"', 1)
+    script.write_text(text, encoding="utf-8")

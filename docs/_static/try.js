@@ -2,6 +2,8 @@
 
 /** The bytes that each part fetches. `make docs` writes them. */
 const BYTES = { package: 0, digits: 0, pictures: 0, lake: 0 };
+/** What the address of each `.devmod` file ends with, as `devmod pin` prints it. `make docs` writes them. */
+const PINS = { digits: "", pictures: "" };
 const at = (id) => document.getElementById(id);
 const file = (name) => new URL(`try/${name}`, import.meta.url).href;
 
@@ -44,7 +46,7 @@ function offer(place, what, bytes, start) {
 const SIDE = 280, CELLS = 8;
 
 async function digits({ open }) {
-  const classify = await (await open(file("digits.devmod"))).getFunction("classify");
+  const classify = await (await open(file("digits.devmod") + PINS.digits)).getFunction("classify");
   const hint = "Draw with the mouse or a finger. By keyboard: the arrows move, Space paints, Delete clears.";
   const canvas = el("canvas", { width: SIDE, height: SIDE, tabIndex: 0, role: "application", label: `A field for a digit. ${hint}` });
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -135,7 +137,7 @@ function levels(context) {
 const MOST = 512;
 
 async function photo({ open }) {
-  const enhance = await (await open(file("pictures.devmod"))).getFunction("enhance");
+  const enhance = await (await open(file("pictures.devmod") + PINS.pictures)).getFunction("enhance");
   const [before, after] = ["before", "after"].map((label) => el("canvas", { width: 1, height: 1, role: "img", label: `the photo ${label}` }));
   const status = el("p", { role: "status", live: "polite" }, "Choose a photo, or drop one here.");
   const show = async (blob) => {
