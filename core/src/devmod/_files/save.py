@@ -133,13 +133,15 @@ class Plan:
         finally:
             if collects:
                 gc.enable()
-        self._warn(self._uncompressed, "So are")
-        self._warn(self._names.dropped, "So it is with")
+        for problems, words in (
+            (self._uncompressed, "So are"),
+            (self._names.dropped, "So it is with"),
+        ):
+            if problems:
+                self._warn(problems, words)
 
     def _warn(self, problems: Sequence[str], words: str) -> None:
         """Warn about the first problem, with the number of the others."""
-        if not problems:
-            return
         import warnings
 
         text = problems[0]
@@ -153,7 +155,12 @@ class Plan:
         if holds_candidates(module):
             roots = module.imports
         found = ordered(roots)
-        loaders = [each for each, _ in found if _may_have_parts(each)]
+        loaders = []
+        for each, _ in found:
+            if each.kind == _index.CONSTANTS or (
+                each._devmod_file is not None and _has_parts(each)
+            ):
+                loaders.append(each)
         forms: dict[int, ConstantForm] = {}
         same: dict[int, Module] = {}
         if loaders:
@@ -228,11 +235,15 @@ class Plan:
 
     def _further_head(self, files: Sequence[Index]) -> Fields:
         """Return the further keys of the head, and keep the bytes of sections."""
-        #: Of what number the offset of the first record's bytes is a multiple.
-        self._align = max([align for _, align in self._large.values()], default=_index.ALIGN)
         head: Fields = {}
-        if self._align > _index.ALIGN:
-            head["align"] = self._align
+        #: Of what number the offset of the first record's bytes is a multiple.
+        self._align = _index.ALIGN
+        if self._large:
+            self._align = head["align"] = max([align for _, align in self._large.values()])
+        #: The bytes of the sections.
+        self._sections: Sequence[Binary] = ()
+        if not files:
+            return head
         keys, sections = kept_head(files, self._names)
         self._sections = [*sections.values()]
         if sections:
@@ -691,14 +702,8 @@ class Plan:
         return number
 
 
-def _may_have_parts(module: Module) -> bool:
-    """Return whether the bytes of a module may be in parts: those of constants, and of a newer
-    module of a file.
-    """
-    if module.kind == _index.CONSTANTS:
-        return True
-    if module._devmod_file is None:
-        return False
+def _has_parts(module: Module) -> bool:
+    """Return whether a module of a file has parts. Newer modules of other kinds may."""
     return isinstance(module, StoredModule) and bool(module.entry.parts)
 
 
