@@ -80,3 +80,22 @@ def test_the_command_prints_what_the_url_ends_with(
     found = printed_by(capsys, "pin", server.url()).out
     assert found == f"#devmod-head={TWO[16:48].hex()}\n"
     assert "standard input has no address" in printed_by(capsys, "pin", "-", status=2).err
+
+
+def test_a_file_without_a_whole_head_has_no_digest(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.devmod"
+    wrong = ONE[:60] + bytes([ONE[60] ^ 1]) + ONE[61:]
+    for data, problem in (
+        (wrong, "is damaged: the SHA-256 of its head is not the one in its header"),
+        (ONE[:60], f"is cut short: a head of {HEAD} bytes, and 12 are left"),
+        (ONE[:30], "is cut short: 30 bytes"),
+        (b"", "is not a bundle"),
+    ):
+        path.write_bytes(data)
+        server.files["k.devmod"] = data
+        for file in (str(path), server.url()):
+            shown = printed_by(capsys, "pin", file, status=1)
+            assert f"{file!r} {problem}" in shown.err
+            assert shown.out == ""

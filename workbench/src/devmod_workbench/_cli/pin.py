@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from devmod._formats.index import HEADER, head_length, read_head
 from devmod._formats.ranges import PIN, read_head_of
 from devmod._util.regular_files import open_regular
 from devmod_workbench._cli._known import KNOWN
@@ -28,13 +29,18 @@ def command(file: str) -> None:
     SHA-256 of its head, which has the digests of all parts.
 
     `devmod.load`, the package devmod-webgpu and the reader in C compare it. FILE is a bundle, also
-    at a URL. It is not checked: `devmod inspect --verify` does that.
+    at a URL. Only its head is checked: `devmod inspect --verify` checks the rest.
     """
     if "://" in file:
         head, _ = read_head_of(file)
+        data = memoryview(head.data)
+        place = head.place
     elif file == STDIN:
         raise click.UsageError("FILE is a path or a URL: standard input has no address")
     else:
+        place = repr(file)
         with open_regular(file) as opened:
-            head, _ = read_head_of(opened)
-    echo(f"{PIN}{bytes(head.data[16:48]).hex()}")
+            first = opened.read(HEADER)
+            data = memoryview(first + opened.read(head_length(memoryview(first), place)))
+    read_head(data, place)
+    echo(f"{PIN}{bytes(data[16:HEADER]).hex()}")
