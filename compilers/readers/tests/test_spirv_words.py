@@ -1,0 +1,546 @@
+"""What is read of a SPIR-V module's words: kernels, constants, and the uses of variables."""
+
+from __future__ import annotations
+
+import pytest
+from each_case import refusal
+
+from devmod.backend import PipelineConstant
+from devmod.errors import FormatError
+from devmod_readers.reflection import MAX_ARGUMENTS
+from devmod_readers.spirv import (
+    KernelArgument,
+    SpirvConstants,
+    SpirvKernel,
+    SpirvModule,
+    line_of,
+    read_axes,
+    read_imports,
+    read_kernels,
+    read_lengths,
+    read_module,
+    relax_atomics,
+)
+
+_Instruction = tuple[int, ...]
+
+
+def module_bytes(*instructions: _Instruction) -> bytes:
+    words = [0x07230203, 0x00010300, 0, 1000, 0]
+    for opcode, *operands in instructions:
+        words += [len(operands) + 1 << 16 | opcode, *operands]
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+def module(*instructions: _Instruction) -> SpirvModule:
+    return read_module(module_bytes(*instructions))
+
+
+def text(value: str) -> tuple[int, ...]:
+    data = value.encode() + b"\0"
+    data += bytes(-len(data) % 4)
+    return tuple(int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4))
+
+
+# -- kernels
+
+VOID, INT, HALF, LONG = 1, 2, 3, 4
+NUMBERS: list[_Instruction] = [(19, VOID), (21, INT, 32, 0), (22, HALF, 16), (21, LONG, 64, 0)]
+TYPE, INNER, MORE, LENGTH = 20, 21, 22, 23
+LARGE = (43, INT, LENGTH, 0xFFFF_FFFF)
+
+
+def image(*operands: int) -> list[_Instruction]:
+    return [(25, TYPE, VOID, *operands)]
+
+
+def value(size: int) -> KernelArgument:
+    return KernelArgument("PRIVATE", size=size)
+
+
+#: The types behind those of numbers, the last of an argument, and the argument.
+ARGUMENTS: dict[str, tuple[list[_Instruction], KernelArgument]] = {
+    "int": ([(21, TYPE, 32, 1)], value(4)),
+    "double": ([(22, TYPE, 64)], value(8)),
+    "half2": ([(23, TYPE, HALF, 2)], value(4)),
+    "int3": ([(23, TYPE, INT, 3)], value(16)),
+    "half16": ([(23, TYPE, HALF, 16)], value(32)),
+    "five ints": ([(43, INT, LENGTH, 5), (28, TYPE, INT, LENGTH)], value(20)),
+    "a length that a receiver sets": ([(50, INT, LENGTH, 5), (28, TYPE, INT, LENGTH)], value(0)),
+    "a struct that is padded": ([(30, TYPE, HALF, INT, HALF)], value(12)),
+    "a struct with a vector": ([(23, INNER, INT, 3), (30, TYPE, HALF, INNER)], value(32)),
+    "a struct with an address": ([(32, INNER, 5, INT), (30, TYPE, HALF, INNER, HALF)], value(24)),
+    "a struct of structs": (
+        [(30, INNER, HALF, LONG), (30, TYPE, HALF, INNER, INT)],
+        value(32),
+    ),
+    "three structs": (
+        [(30, INNER, INT, HALF), (43, INT, LENGTH, 3), (28, TYPE, INNER, LENGTH)],
+        value(24),
+    ),
+    "a struct of no members": ([(30, TYPE)], value(0)),
+    "a struct of a member without a size": ([(30, TYPE, INT, VOID)], value(0)),
+    "an address of a generic space": ([(30, TYPE, INT, HALF)], value(8)),
+    "large arrays": (
+        [
+            LARGE,
+            (28, INNER, INT, LENGTH),
+            (28, MORE, INNER, LENGTH),
+            (28, TYPE, MORE, LENGTH),
+        ],
+        value(1 << 62),
+    ),
+    "a sampler": ([(26, TYPE)], KernelArgument("PRIVATE", "sampler_t")),
+    "global memory": ([(32, TYPE, 5, INT)], KernelArgument("GLOBAL")),
+    "local memory": ([(32, TYPE, 4, INT)], KernelArgument("LOCAL")),
+    "constant memory": ([(32, TYPE, 0, INT)], KernelArgument("CONSTANT")),
+    "a struct by its address": ([(30, INNER, INT, HALF), (32, TYPE, 7, INNER)], value(8)),
+    "an image": (image(1, 0, 0, 0, 0, 0, 0), KernelArgument("GLOBAL", "image2d_t", "r")),
+    "a line": (image(0, 0, 0, 0, 0, 0, 1), KernelArgument("GLOBAL", "image1d_t", "w")),
+    "a volume": (image(2, 0, 0, 0, 0, 0, 2), KernelArgument("GLOBAL", "image3d_t", "rw")),
+    "lines": (image(0, 0, 1, 0, 0, 0, 1), KernelArgument("GLOBAL", "image1d_array_t", "w")),
+    "an image over a buffer": (
+        image(5, 0, 0, 0, 0, 0),
+        KernelArgument("GLOBAL", "image1d_buffer_t", "r"),
+    ),
+    "an unknown image": (image(3, 0, 0, 1, 1, 1, 3), KernelArgument("GLOBAL", "image_t", "r")),
+    "a multisampled image": (
+        image(1, 1, 0, 1, 1, 1, 1),
+        KernelArgument("GLOBAL", "image2d_t", "w"),
+    ),
+}
+
+
+def kernel_module(
+    types: list[_Instruction], *arguments: int, modes: list[_Instruction] | None = None
+) -> SpirvModule:
+    return module(
+        (15, 6, 40, *text("scale")),
+        (15, 5, 41, *text("shader")),
+        *(modes or []),
+        *NUMBERS,
+        *types,
+        (33, 30, VOID, *arguments),
+        (54, VOID, 40, 0, 30),
+        (56,),
+        (54, VOID, 41, 0, 30),
+        (56,),
+    )
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_argument_of_a_kernel(name: str) -> None:
+    types, argument = ARGUMENTS[name]
+    found = read_kernels(kernel_module(types, HALF, TYPE))
+    assert found == {"scale": SpirvKernel((value(2), argument), None)}
+
+
+def test_the_block_of_a_kernel() -> None:
+    modes = [(16, 40, 18, 9, 9, 9), (16, 40, 17, 8, 4, 2)]
+    assert read_kernels(kernel_module([], modes=modes)) == {"scale": SpirvKernel((), (8, 4, 2))}
+    most = kernel_module([], *[HALF] * MAX_ARGUMENTS)
+    assert len(read_kernels(most)["scale"].arguments) == MAX_ARGUMENTS
+
+
+@pytest.mark.parametrize(
+    ("damaged", "problem"),
+    [
+        (
+            kernel_module([], modes=[(16, 40, 17, 8, 4)]),
+            "is damaged: the size of the kernel 'scale' has 2 numbers; expected 3",
+        ),
+        (
+            kernel_module([], *[HALF] * (MAX_ARGUMENTS + 1)),
+            f"has the kernel 'scale' with more than {MAX_ARGUMENTS} arguments",
+        ),
+        (
+            kernel_module([(32, TYPE, 8, INT)], TYPE),
+            "has a kernel with a pointer of the storage class 8, which OpenCL does not pass",
+        ),
+        (
+            module((15, 6, 40, *text("k")), (54, 1, 40, 0, 30), (56,)),
+            "is damaged: the kernel 'k' has no function type",
+        ),
+        (module((15, 5, 40, *text("k")), (54, 1, 40, 0, 30), (56,)), "has no OpenCL kernel"),
+    ],
+)
+def test_a_kernel_that_is_refused(damaged: SpirvModule, problem: str) -> None:
+    assert refusal(FormatError, read_kernels, damaged) == problem
+
+
+def test_the_functions_that_a_module_imports() -> None:
+    names = {40: "first", 41: "abc", 42: "built", 43: "exported", 50: "variable"}
+    linkage = [(71, number, 41, *text(name), int(number != 43)) for number, name in names.items()]
+    functions = [(54, VOID, number, 0, 30) for number in (41, 40, 42, 43, 44)]
+    ends = [each for function in functions for each in (function, (56,))]
+    found = module(*linkage, (71, 42, 11, 28), (71, 44, 41), (59, 9, 50, 5), *ends)
+    assert read_imports(found) == ["first", "abc"]
+
+
+# -- constants
+
+(BOOL, U16, I16, U32, I32, U64, I64, F16, F32, F64, VECTOR) = range(1, 12)
+SCALARS: list[_Instruction] = [
+    (20, BOOL),
+    (21, U16, 16, 0),
+    (21, I16, 16, 1),
+    (21, U32, 32, 0),
+    (21, I32, 32, 1),
+    (21, U64, 64, 0),
+    (21, I64, 64, 1),
+    (22, F16, 16),
+    (22, F32, 32),
+    (22, F64, 64),
+    (23, VECTOR, I32, 2),
+]
+MINUS_7 = 2**32 - 7
+FIRST, SECOND, THIRD, RESULT = 51, 52, 53, 60
+
+
+def constant(type_: int, number: int, id_: int, opcode: int = 43) -> _Instruction:
+    words = [number & 0xFFFF_FFFF]
+    if type_ in (U64, I64, F64):
+        words.append(number >> 32 & 0xFFFF_FFFF)
+    return (opcode, type_, id_, *words)
+
+
+#: An operation, the types and numbers of its operands, the type of the result, and the result.
+OPERATIONS: list[tuple[int, list[tuple[int, int]], int, int | None]] = [
+    (128, [(I32, 7), (I32, 3)], I32, 10),
+    (128, [(U32, 2**32 - 1), (U32, 3)], U32, 2),
+    (128, [(I32, 2**31 - 1), (I32, 1)], I32, -(2**31)),
+    (130, [(I32, 3), (I32, 7)], I32, -4),
+    (130, [(U32, 3), (U32, 7)], U32, 2**32 - 4),
+    (132, [(I32, 7), (I32, 3)], I32, 21),
+    (134, [(I32, -7), (I32, 2)], U32, MINUS_7 // 2),
+    (135, [(U32, MINUS_7), (I32, 2)], I32, -3),
+    (137, [(I32, -7), (I32, 10)], U32, 9),
+    (138, [(U32, MINUS_7), (I32, 3)], I32, -1),
+    (139, [(U32, MINUS_7), (I32, 3)], I32, 2),
+    (194, [(I32, -7), (I32, 28)], I32, 15),
+    (195, [(U32, MINUS_7), (I32, 1)], I32, -4),
+    (196, [(I32, 3), (I32, 30)], I32, -(2**30)),
+    (197, [(I32, 5), (I32, 3)], I32, 7),
+    (198, [(I32, 5), (I32, 3)], I32, 6),
+    (199, [(I32, 5), (I32, 3)], I32, 1),
+    (166, [(BOOL, 0), (BOOL, 1)], BOOL, 1),
+    (166, [(BOOL, 0), (BOOL, 0)], BOOL, 0),
+    (167, [(BOOL, 0), (BOOL, 1)], BOOL, 0),
+    (167, [(BOOL, 1), (BOOL, 1)], BOOL, 1),
+    (164, [(BOOL, 0), (BOOL, 0)], BOOL, 1),
+    (165, [(BOOL, 0), (BOOL, 1)], BOOL, 1),
+    (165, [(BOOL, 1), (BOOL, 1)], BOOL, 0),
+    (170, [(I32, 5), (I32, 5)], BOOL, 1),
+    (170, [(I32, 5), (I32, 6)], BOOL, 0),
+    (171, [(I32, 5), (I32, 6)], BOOL, 1),
+    (171, [(I32, 5), (I32, 5)], BOOL, 0),
+    (172, [(I32, -7), (I32, 2)], BOOL, 1),
+    (172, [(I32, 2), (I32, 2)], BOOL, 0),
+    (173, [(U32, MINUS_7), (U32, 2)], BOOL, 0),
+    (173, [(U32, 2), (U32, MINUS_7)], BOOL, 1),
+    (173, [(U32, 2), (U32, 2)], BOOL, 0),
+    (174, [(I32, -7), (I32, 2)], BOOL, 1),
+    (174, [(I32, 2), (I32, 2)], BOOL, 1),
+    (175, [(U32, MINUS_7), (U32, 2)], BOOL, 0),
+    (175, [(U32, 2), (U32, 2)], BOOL, 1),
+    (176, [(I32, 2), (I32, -7)], BOOL, 1),
+    (176, [(I32, 2), (I32, 2)], BOOL, 0),
+    (177, [(U32, MINUS_7), (U32, 2)], BOOL, 1),
+    (177, [(U32, 2), (U32, 2)], BOOL, 0),
+    (178, [(I32, 2), (I32, -7)], BOOL, 1),
+    (178, [(I32, 2), (I32, 2)], BOOL, 1),
+    (179, [(U32, MINUS_7), (U32, 2)], BOOL, 1),
+    (179, [(U32, 2), (U32, 2)], BOOL, 1),
+    (179, [(U32, 3), (U32, 2)], BOOL, 0),
+    (113, [(I16, -7)], U32, 2**16 - 7),
+    (114, [(U16, 2**16 - 7)], I32, -7),
+    (114, [(U16, 7)], I32, 7),
+    (124, [(U32, MINUS_7)], I32, -7),
+    (126, [(I32, 7)], I32, -7),
+    (168, [(BOOL, 0)], BOOL, 1),
+    (168, [(BOOL, 1)], BOOL, 0),
+    (200, [(I32, 6)], I32, -7),
+    (169, [(BOOL, 1), (I32, 5), (I32, 6)], I32, 5),
+    (169, [(BOOL, 0), (I32, 5), (I32, 6)], I32, 6),
+    (128, [(U64, 2**33), (U64, 5)], U64, 2**33 + 5),
+    (128, [(I64, -(2**33)), (I64, 5)], I64, 5 - 2**33),
+    # A result that does not exist.
+    *[(opcode, [(I32, 7), (I32, 0)], I32, None) for opcode in (134, 135, 137, 138, 139)],
+    *[(opcode, [(I32, -(2**31)), (I32, -1)], I32, None) for opcode in (135, 138, 139)],
+    (135, [(I16, -(2**15)), (I16, -1)], I16, None),
+    (135, [(I32, -(2**15)), (I32, -1)], I32, 2**15),
+    (135, [(I32, -(2**31)), (I32, 1)], I32, -(2**31)),
+    (194, [(U32, 2**31), (U32, 31)], U32, 1),
+    *[(opcode, [(U32, 1), (U32, 32)], U32, None) for opcode in (194, 195, 196)],
+    (196, [(U16, 1), (U32, 15)], U16, 2**15),
+    (196, [(U16, 1), (U32, 16)], U16, None),
+    (195, [(I32, 1), (I32, -1)], I32, None),
+    # One that is not evaluated.
+    (129, [(I32, 7), (I32, 3)], I32, None),
+    (128, [(I32, 7)], I32, None),
+    (126, [(I32, 7), (I32, 3)], I32, None),
+    (169, [(BOOL, 1), (I32, 5)], I32, None),
+    (128, [(F32, 7), (I32, 3)], I32, None),
+    (169, [(F32, 1), (I32, 5), (I32, 6)], I32, None),
+    (128, [(I32, 7), (I32, 3)], F32, None),
+]
+
+
+@pytest.mark.parametrize(("opcode", "operands", "type_", "result"), OPERATIONS)
+def test_an_operation_on_constants(
+    opcode: int, operands: list[tuple[int, int]], type_: int, result: int | None
+) -> None:
+    given = []
+    for number, (operand_type, operand) in enumerate(operands):
+        if operand_type == BOOL:
+            given.append((42 - operand, BOOL, FIRST + number))
+        else:
+            given.append(constant(operand_type, operand, FIRST + number))
+    ids = range(FIRST, FIRST + len(operands))
+    found = SpirvConstants(module(*SCALARS, *given, (52, type_, RESULT, opcode, *ids)))
+    assert found.values.get(RESULT) == result
+
+
+#: Constants, the last with the id RESULT, and its value.
+VALUES: list[tuple[list[_Instruction], int | None]] = [
+    ([(41, BOOL, RESULT)], 1),
+    ([(42, BOOL, RESULT)], 0),
+    ([(46, I32, RESULT)], 0),
+    ([(46, F32, RESULT)], None),
+    ([(48, BOOL, RESULT)], 1),
+    ([(49, BOOL, RESULT)], 0),
+    ([(43, I16, RESULT, 0xFFF9)], -7),
+    ([(43, I32, RESULT, 9, 5)], 9),
+    ([(43, I64, RESULT, 9, 5)], 5 * 2**32 + 9),
+    ([(43, I64, RESULT, 9, 5, 3)], 5 * 2**32 + 9),
+    ([(50, U64, RESULT, 9, 5)], 5 * 2**32 + 9),
+    ([(43, F32, RESULT, 9)], None),
+    ([(21, 12, 8, 1), (43, 12, RESULT, 255)], -1),
+    ([(21, 12, 4, 1), (43, 12, RESULT, 3)], None),
+    ([(21, 12, 65, 1), (43, 12, RESULT, 3)], None),
+    ([(44, VECTOR, RESULT, FIRST, FIRST)], None),
+]
+PAIR = [constant(I32, 5, FIRST), constant(I32, 6, SECOND)]
+for _opcode in (44, 51):
+    _vector: _Instruction = (_opcode, VECTOR, THIRD, FIRST, SECOND)
+    for _index, _value in ((0, 5), (1, 6), (2, None)):
+        VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD, _index)], _value))
+    VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD, 0, 0)], None))
+    VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD)], None))
+VALUES.append(([*PAIR, (52, I32, RESULT, 81, FIRST, 0)], None))
+
+
+@pytest.mark.parametrize(("constants", "value"), VALUES)
+def test_the_value_of_a_constant(constants: list[_Instruction], value: int | None) -> None:
+    found = SpirvConstants(module(*SCALARS, *constants))
+    assert found.values.get(RESULT) == value
+
+
+#: Numbers that a receiver sets: the words of the default, and how it is listed.
+SPECIALIZED: list[tuple[_Instruction, PipelineConstant]] = [
+    ((48, BOOL, RESULT), PipelineConstant("", "bool", 7, True)),
+    ((49, BOOL, RESULT), PipelineConstant("", "bool", 7, False)),
+    ((50, U16, RESULT, 0xFFF9), PipelineConstant("", "uint16", 7, 65529)),
+    ((50, I16, RESULT, 0xFFF9), PipelineConstant("", "int16", 7, -7)),
+    ((50, U32, RESULT, MINUS_7), PipelineConstant("", "uint32", 7, MINUS_7)),
+    ((50, I64, RESULT, 9, 5), PipelineConstant("", "int64", 7, 5 * 2**32 + 9)),
+    ((50, F16, RESULT, 0xFFFF_3E00), PipelineConstant("", "float16", 7, 1.5)),
+    ((50, F32, RESULT, 0x40200000), PipelineConstant("", "float32", 7, 2.5)),
+    ((50, F32, RESULT, 0x40200000, 7), PipelineConstant("", "float32", 7, 2.5)),
+    ((50, F64, RESULT, 5, 0x40040000), PipelineConstant("", "float64", 7, 2.5 + 5 * 2**-51)),
+]
+
+
+@pytest.mark.parametrize(("specialized", "expected"), SPECIALIZED)
+def test_a_constant_that_a_receiver_sets(
+    specialized: _Instruction, expected: PipelineConstant
+) -> None:
+    found = SpirvConstants(module((71, RESULT, 1, 7), *SCALARS, specialized))
+    assert found.listed == [expected]
+
+
+def test_what_the_constants_depend_on() -> None:
+    """By the order of their specialization ids."""
+    found = module(
+        (71, 51, 1, 9),
+        (71, 52, 1, 4),
+        (71, 53, 1, 9),
+        (71, 54, 1, 6),
+        (71, 59, 1, 1),
+        (5, 53, *text("lanes")),
+        (5, 54, *text("scale")),
+        *SCALARS,
+        (50, U32, 51, 8),
+        (50, U32, 52, 3),
+        (50, I32, 53, 8),
+        (50, F32, 54, 0),
+        (43, U32, 55, 2),
+        (52, U32, 56, 128, 51, 52),
+        (51, VECTOR, 57, 55, 56),
+        (52, U32, 58, 81, 57, 52),
+        (43, U32, 59, 2),
+        (52, VECTOR, 61, 79, 57, 55, 51, 52),
+        (52, VECTOR, 62, 82, 57, 55, 51, 52),
+    )
+    constants = SpirvConstants(found)
+    assert constants.listed == [
+        PipelineConstant("", "uint32", 4, 3),
+        PipelineConstant("scale", "float32", 6, 0.0),
+        PipelineConstant("lanes", "int32", 9, 8),
+    ]
+    sources = {number: constants.source(number) for number in (*range(51, 60), 61, 62)}
+    assert sources == {
+        51: 2,
+        52: 0,
+        53: 2,
+        54: 1,
+        55: -1,
+        56: (0, 2),
+        57: (0, 2),
+        58: (0, 2),
+        59: -1,
+        61: (0, 2),
+        62: (0, 2),
+    }
+    given = SpirvConstants(found, {9: 5, 6: 2.5, 4: True})
+    assert [each.default for each in given.listed] == [True, 2.5, 5]
+    assert [given.values.get(number) for number in range(51, 57)] == [5, 1, 5, None, 2, 6]
+
+
+def test_defaults_that_differ() -> None:
+    marks = [(71, 51, 1, 9), (71, 52, 1, 9), (71, 53, 1, 4), (71, 54, 1, 4)]
+    bools = [(48, BOOL, 53), (49, BOOL, 54)]
+    sum_ = (52, U32, 56, 128, 51, 55)
+    numbers = [(50, U32, 51, 8), (50, U32, 52, 7), constant(U32, 2, 55)]
+    found = SpirvConstants(module(*marks, *SCALARS, *numbers, *bools, sum_))
+    assert [each.default for each in found.listed] == [None, None]
+    assert [found.is_set(number) for number in (51, 52, 55, 56)] == [False, False, True, False]
+
+
+def test_constants_that_are_refused() -> None:
+    marks = [(71, 51, 1, 9), (71, 52, 1, 9)]
+    both = [(50, U32, 51, 8), (50, F32, 52, 8)]
+    assert refusal(FormatError, SpirvConstants, module(*marks, *SCALARS, *both)) == (
+        "has the specialization constant '9' with the types uint32 and float32; expected one type"
+    )
+    for count in (1024, 1025):
+        many: list[_Instruction] = [(71, 100 + number, 1, number) for number in range(count)]
+        many += [*SCALARS, *(constant(U32, 1, 100 + number, 50) for number in range(count))]
+        if count == 1024:
+            assert len(SpirvConstants(module(*many)).listed) == count
+        else:
+            problem = "has more than 1024 specialization constants"
+            assert refusal(FormatError, SpirvConstants, module(*many)) == problem
+    for type_ in ((21, 12, 24, 0), (22, 12, 16, 0), (19, 12)):
+        one = module((71, 51, 1, 9), *SCALARS, type_, (50, 12, 51, 8))
+        problem = "has the specialization constant 9, which is neither a number nor a bool"
+        assert refusal(FormatError, SpirvConstants, one) == problem
+
+
+# -- uses
+
+ENTRY = (15, 5, 1, *text("main"), 13)
+
+
+def used(*body: _Instruction, marks: list[_Instruction] | None = None) -> SpirvModule:
+    types: list[_Instruction] = [(21, 5, 32, 0), (43, 5, 6, 1), (43, 5, 7, 2), (43, 5, 8, 3)]
+    variables: list[_Instruction] = [(59, 12, 13, 1), (59, 12, 14, 1)]
+    function = [(54, 2, 1, 0, 3), *body, (56,)]
+    return module(ENTRY, *(marks or []), *types, *variables, *function)
+
+
+PLACE = [(71, 13, 11, 28)]
+GROUP = [(71, 13, 11, 26)]
+LOADED = (61, 4, 20, 13)
+#: The instructions of a shader, its decorations, and the dimensions of its grid.
+AXES: dict[str, tuple[list[_Instruction], list[_Instruction], int]] = {
+    "nothing": ([], PLACE, 1),
+    "the first": ([LOADED, (81, 5, 21, 20, 0)], PLACE, 1),
+    "the second": ([LOADED, (81, 5, 21, 20, 1)], PLACE, 2),
+    "the third": ([LOADED, (81, 5, 21, 20, 2)], PLACE, 3),
+    "no axis": ([LOADED, (81, 5, 21, 20, 3)], PLACE, 1),
+    "of a group": ([LOADED, (81, 5, 21, 20, 1)], GROUP, 2),
+    "of another built-in": ([LOADED, (81, 5, 21, 20, 1)], [(71, 13, 11, 27)], 1),
+    "of another variable": ([(61, 4, 20, 14), (81, 5, 21, 20, 1)], PLACE, 1),
+    "a copy": ([LOADED, (83, 4, 22, 20), (81, 5, 21, 22, 1)], PLACE, 2),
+    "a bitcast": ([LOADED, (124, 4, 22, 20), (81, 5, 21, 22, 2)], PLACE, 3),
+    "a sum": ([LOADED, (128, 4, 22, 20, 20), (81, 5, 21, 22, 2)], PLACE, 1),
+    "a chain": ([(65, 4, 20, 13, 7)], PLACE, 3),
+    "a chain to the second": ([(65, 4, 20, 13, 6, 7)], PLACE, 2),
+    "a chain in bounds": ([(66, 4, 20, 13, 6)], PLACE, 2),
+    "a chain beyond": ([(66, 4, 20, 13, 8)], PLACE, 1),
+    "a shuffle": ([LOADED, (79, 4, 21, 20, 20, 0, 1)], PLACE, 2),
+    "a shuffle of the first": ([LOADED, (79, 4, 21, 20, 2, 0, 0)], PLACE, 1),
+    "the size in threads": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 31)], 1),
+    "the size in groups": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 24)], 1),
+    "the index in a group": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 29)], 2),
+    "a second entry": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (15, 5, 1, *text("b"))], 1),
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_the_axes_in_which_a_shader_reads_its_place(name: str) -> None:
+    body, marks, dimensions = AXES[name]
+    assert read_axes(used(*body, marks=marks)) == dimensions
+
+
+#: Instructions, and the places whose lengths they use.
+LENGTHS: list[tuple[list[_Instruction], set[tuple[int, int]]]] = [
+    ([(68, 5, 20, 13, 0)], {(3, 4)}),
+    ([(68, 5, 20, 14, 0)], {(0, 9)}),
+    ([(68, 5, 20, 13, 0), (68, 5, 21, 14, 0)], {(3, 4), (0, 9)}),
+    ([(65, 12, 20, 13, 6), (68, 5, 21, 20, 0)], {(3, 4)}),
+    ([(66, 12, 20, 13, 6), (65, 12, 21, 20, 6), (68, 5, 22, 21, 0)], {(3, 4)}),
+    ([(61, 12, 20, 13), (68, 5, 21, 20, 0)], set()),
+    ([(65, 12, 20, 13, 6)], set()),
+    ([(68, 5, 21, 99, 0), (68, 5, 20, 14, 0)], {(0, 9)}),
+    ([(253,), (68, 5, 20), (68, 5, 20, 14)], {(0, 9)}),
+]
+
+
+@pytest.mark.parametrize(("body", "places"), LENGTHS)
+def test_the_buffers_whose_length_is_used(
+    body: list[_Instruction], places: set[tuple[int, int]]
+) -> None:
+    marks = [(71, 13, 33, 4), (71, 13, 34, 3), (71, 14, 33, 9)]
+    assert read_lengths(used(*body, marks=marks)) == places
+    assert read_lengths(used(*body)) == set()
+
+
+def test_the_line_of_an_instruction() -> None:
+    body: list[_Instruction] = [(8, 70, 12, 1), (253,), (8, 70, 15, 2), (317,), (8, 71, 16, 3)]
+    ends: list[_Instruction] = [(56,), (54, 2, 4, 0, 3), (56,)]
+    found = module((7, 70, *text("k.comp")), (54, 2, 1, 0, 3), *body, *ends)
+    lines = [line_of(found, number) for number in range(-1, 10)]
+    assert lines == ["", "", "", "", "k.comp:12", "k.comp:12", "k.comp:15", "", ":16", "", ""]
+
+
+#: Atomic instructions, and what orders other memory in them (90): zero (8) in its place.
+ATOMICS: list[tuple[_Instruction, _Instruction]] = [
+    ((227, 5, 20, 13, 6, 90), (227, 5, 20, 13, 6, 8)),
+    ((228, 13, 6, 90, 7), (228, 13, 6, 8, 7)),
+    ((229, 5, 20, 13, 6, 90, 7), (229, 5, 20, 13, 6, 8, 7)),
+    ((230, 5, 20, 13, 6, 90, 90, 7, 7), (230, 5, 20, 13, 6, 8, 8, 7, 7)),
+    ((231, 5, 20, 13, 6, 90, 7), (231, 5, 20, 13, 6, 90, 7)),
+    ((232, 5, 20, 13, 6, 90), (232, 5, 20, 13, 6, 8)),
+    ((242, 5, 20, 13, 6, 90, 7), (242, 5, 20, 13, 6, 8, 7)),
+    ((243, 5, 20, 13, 6, 90, 7), (243, 5, 20, 13, 6, 90, 7)),
+    ((226, 5, 20, 13, 6, 90, 7), (226, 5, 20, 13, 6, 90, 7)),
+]
+
+
+@pytest.mark.parametrize(
+    ("constants", "is_changed"),
+    [
+        ([(21, 5, 32, 0), (43, 5, 8, 0), (43, 5, 9, 1)], True),
+        ([(21, 5, 32, 0), (43, 5, 9, 1)], False),
+        ([(21, 5, 32, 1), (43, 5, 8, 0)], False),
+        ([(21, 5, 32, 0), (50, 5, 8, 0)], False),
+    ],
+)
+def test_the_order_of_atomic_instructions(constants: list[_Instruction], is_changed: bool) -> None:
+    start = [*constants, (54, 2, 1, 0, 3)]
+    found = module(*start, *(before for before, _ in ATOMICS), (56,))
+    relax_atomics(found)
+    expected = [after if is_changed else before for before, after in ATOMICS]
+    assert found.words == module(*start, *expected, (56,)).words
