@@ -4,7 +4,12 @@ changes.
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -312,6 +317,80 @@ def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Co
     (path,) = mutations.files(copy.room.sources, copy.root)
     (small,) = [each for each in python_rules.mutants(path, PACKAGE) if each.new == "<="]
     assert mutations.judge_all([small], [copy]) == [False]
+
+
+#: Try a change in a copy, whose test writes the number of its process and does not end.
+INTERRUPTED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import mutations
+from mutating import python_rules
+root = Path(sys.argv[2])
+room = mutations.Room(["core/src/**/*.py"], ["core/tests/test_*.py"], 90)
+copy = mutations.Copy(root, room, Path(sys.executable))
+(path,) = mutations.files(room.sources, root)
+chosen = python_rules.mutants(path, (root / path).read_text())[:2]
+mutations.run = lambda options: mutations.judge_all(chosen, [copy])
+sys.argv[1:] = ["core"]
+sys.exit(mutations.main())
+"""
+ENDLESS = """
+import os, sys, time
+from pathlib import Path
+import devmod
+
+def test_it():
+    devmod.is_small(1)
+    if {is_traced} or sys.gettrace() is None:
+        Path("started").write_text(str(os.getpid()))
+        time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("is_traced", [False, True], ids=["a test runs", "lines are recorded"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_tests_and_leaves_the_sources(
+    copy: mutations.Copy, number: int, is_traced: bool
+) -> None:
+    for path in (copy.root / "core" / "tests").iterdir():
+        path.unlink()
+    (copy.root / "core" / "tests" / "test_it.py").write_text(ENDLESS.format(is_traced=is_traced))
+    command = [sys.executable, "-c", INTERRUPTED, str(ROOT / "tools"), str(copy.root)]
+    started = copy.root / "started"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not started.exists() or not started.read_text():
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert errors == "mutations: it was interrupted; changes are in build/mutations alone\n"
+    assert process.returncode == 2
+    assert (copy.root / "core" / "src" / "devmod" / "__init__.py").read_text() == PACKAGE
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a.py"),
+            "[Errno 28] No space left on device: 'a.py'",
+        ),
+        (ValueError("there is no change in x"), "there is no change in x"),
+    ],
+)
+def test_a_problem_is_one_sentence(
+    error: Exception, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(mutations, "run", fail)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["mutations.py", "core"])
+    assert mutations.main() == 2
+    assert capsys.readouterr().err == f"mutations: {text}; changes are in build/mutations alone\n"
 
 
 def test_a_planted_change_is_removed_without_a_trace(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from environments import ROOT, python_of
 
@@ -196,27 +197,60 @@ def run(
         option,
         *map(str, tests),
     ]
-    with subprocess.Popen(
-        command,
-        cwd=copy,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with started(command, copy, **pipes) as process:
         try:
             out, errors = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             return "a test, which hangs", ""
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(
-                    process.pid, signal.SIGKILL
-                )  # also what a test has started, such as a kernel that never ends
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", out, re.MULTILINE)
     output = (out + errors).strip().rpartition("\n")[2]
     ran = process.returncode not in (0, 5)  # 5: no test is chosen
     return (failed[1] if failed else f"exit code {process.returncode}") if ran else "", output
+
+
+class Stopped(Exception):
+    """The tests of another thread were stopped, so no more start."""
+
+
+#: The processes of the tests that run, which are stopped together.
+_running: set[subprocess.Popen[Any]] = set()
+_is_stopped = threading.Event()
+
+
+@contextmanager
+def started(command: Sequence[str], folder: Path, **pipes: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Run tests in a folder. At the end, what they have started is killed too, such as a kernel
+    that never ends.
+
+    Raises
+    ------
+    Stopped
+        `stop` was called.
+    """
+    with subprocess.Popen(command, cwd=folder, start_new_session=True, **pipes) as process:
+        _running.add(process)
+        try:
+            if _is_stopped.is_set():
+                raise Stopped
+            yield process
+            if _is_stopped.is_set():
+                raise Stopped
+        finally:
+            _running.discard(process)
+            _kill(process)
+
+
+def stop() -> None:
+    """Kill the tests that all threads run. These then raise Stopped, and start no others."""
+    _is_stopped.set()
+    for process in list(_running):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

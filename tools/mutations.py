@@ -27,7 +27,6 @@ import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -270,23 +269,15 @@ class Copy:
         package = self.root / "core" / "src" / "devmod" / "__init__.py"
         tracer = f"exec(open({str(TOOLS / 'lines.py')!r}).read(), {{'FOLDER': {str(marks)!r}}})"
         text = package.read_text().replace(_FIRST_LINE, f"{_FIRST_LINE}; {tracer}", 1)
-        with (
-            breakages.planted(package, text),
-            subprocess.Popen(
-                [*command, *options, str(path)],
-                cwd=self.root,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            ) as process,
-        ):
+        tests = breakages.started(
+            [*command, *options, str(path)], self.root, stdout=subprocess.DEVNULL
+        )
+        with breakages.planted(package, text), tests as process:
             try:
                 process.wait(_RECORDING)
             except subprocess.TimeoutExpired:
                 print(f"{path} is not used: its tests do not end while a tracer runs", flush=True)
                 draft.write_text("{}")
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
         if not draft.exists():
             raise SystemExit(f"{path}: its tests end the process")
         shutil.move(draft, result)
@@ -447,9 +438,13 @@ def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
         return bool(failed)
 
     with ThreadPoolExecutor(len(copies)) as threads:
-        if is_python:
-            every += threads.map(record, tests)
-        return list(threads.map(judge, chosen))
+        try:
+            if is_python:
+                every += threads.map(record, tests)
+            return list(threads.map(judge, chosen))
+        except BaseException:
+            breakages.stop()  # a thread would run its tests to their end
+            raise
 
 
 def main() -> int:
@@ -461,13 +456,35 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--within", nargs="+", default=[""], help="parts of the sources' paths")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        problem = "it was interrupted"
+    except (OSError, ValueError, SyntaxError, subprocess.CalledProcessError) as error:
+        problem = str(error)
+    print(f"mutations: {problem}; changes are in {FOLDER.relative_to(ROOT)} alone", file=sys.stderr)
+    return 2
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try changes, print the shares that tests notice, and return the exit code.
+
+    Raises
+    ------
+    ValueError
+        There is no change, or an entry of the known ones matches none.
+    """
     room = ROOMS[options.room]
-    chosen = choose(room, options.n, options.seed, options.within)
     copies = []
     for number in range(options.jobs):
         root = FOLDER / str(number)
         root.mkdir(parents=True, exist_ok=True)
         copies.append(Copy(root, room, breakages.update_copy(root)))
+    # Of a copy: the tree may change meanwhile.
+    chosen = choose(room, options.n, options.seed, options.within, copies[0].root)
+    if not chosen:
+        raise ValueError(f"there is no change in {' '.join(options.within)}")
     noticed = judge_all(chosen, copies)
     share = 100 * sum(noticed) / len(noticed)
     print(f"{options.room}: {sum(noticed)} of {len(noticed)} are noticed, {share:.1f} of 100")
