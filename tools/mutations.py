@@ -73,7 +73,14 @@ class Room(NamedTuple):
 
 
 _ONNX = "tests/test_onnx*.py"
-_BYTES = ["tests/test_readers.py", "tests/test_golden*.py", "tests/test_tuned_readers.py"]
+_BYTES = [
+    "tests/test_readers.py",
+    "tests/test_reader_limits.py",
+    "tests/test_golden*.py",
+    "tests/test_tuned_readers.py",
+]
+#: Comparisons of all readers.
+_ALL_READERS = [*_BYTES, "tests/test_spec_verdicts.py", "tests/fuzz/test_differential.py"]
 #: What compiles, verifies and imports shows what the readers find.
 _USES_OF_READERS = [
     "core/tests/test_interop_tvm.py",
@@ -96,11 +103,11 @@ ROOMS = {
     ),
     "readers-c": Room(
         ["compilers/readers/c/devmod_reader.c"],
-        ["compilers/readers/tests/test_c_reader.py", *_BYTES],
+        ["compilers/readers/tests/test_c_reader.py", *_ALL_READERS],
         97,
     ),
     "readers-javascript": Room(
-        ["extras/browser/js/src/*.js"], [*_BYTES, "tests/test_browser*.py"], 97
+        ["extras/browser/js/src/*.js"], [*_ALL_READERS, "tests/test_browser*.py"], 97
     ),
     "runtime": Room(
         ["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95
