@@ -277,11 +277,11 @@ def module_bytes(functions: dict[str, Any], fmt: str = "cl") -> bytes:
     return b"".join(map(msgpack.packb, (fmt, functions, b"x")))
 
 
-def file_with(functions: dict[str, Any], fmt: str = "cl") -> bytes:
+def file_with(functions: dict[str, Any], fmt: str = "cl", **more: Any) -> bytes:
     """Return a file with an OpenCL module, whose record has the format cl."""
     code = module_bytes(functions, fmt)
     digest = hashlib.sha256(code).digest()
-    row = {"kind": "opencl", "format": "cl", "functions": [*functions]}
+    row = {"kind": "opencl", "format": "cl", "functions": [*functions], **more}
     return file_of({"modules": [row | {"size": len(code), "sha256": digest}]}, code)
 
 
@@ -347,10 +347,64 @@ def test_the_limit_on_variants_is_their_own(tmp_path: Path) -> None:
         assert line.startswith("error: a module's bytes: ")
 
 
-def printed_contents(data: bytes, folder: Path) -> list[str]:
-    """Return what the program CONTENTS prints for a file."""
+def test_what_is_passed_on_as_msgpack(tmp_path: Path) -> None:
+    """The origin, the interface and the variants of a function, and the interface of a variant."""
+    interface = {"later": [1, {"a": None}]}
+    own = {"needs": ["fp16"], "params": []}
+    variants = [{"values": [3]}, {"values": [4], "interface": own}]
+    tune = {"constants": ["N"], "variants": variants, "other": 7}
+    functions = {"f": [*function_with(**interface), tune], "g": function_with()}
+    data = file_with(functions, origin={"target": "opencl", "later": [2]})
+    assert printed_contents(data, tmp_path, OPAQUE) == [
+        msgpack.packb({"target": "opencl", "later": [2]}).hex(),
+        f"{msgpack.packb(interface).hex()} {msgpack.packb(tune).hex()} 0 0 {msgpack.packb(own).hex()}",
+        "80  5 5 ",
+    ]
+
+
+#: Print the origin of the first module of a file, and for each function what is not read, and the
+#: results and the last interface of its first two variants.
+OPAQUE = """
+#include <stdio.h>
+#include "devmod_reader.h"
+
+static void print(devmod_slice bytes, const char *end) {
+    for (size_t at = 0; at < bytes.size; at++)
+        printf("%02x", bytes.data[at]);
+    printf("%s", end);
+}
+
+int main(int argc, char **argv) {
+    static char data[1 << 16];
+    FILE *stream = fopen(argv[argc - 1], "rb");
+    size_t size = fread(data, 1, sizeof data, stream);
+    fclose(stream);
+    devmod_file *file;
+    devmod_module module;
+    devmod_contents contents;
+    if (devmod_open(NULL, data, size, &file) || devmod_get_module(file, 0, &module) ||
+        devmod_get_contents(file, 0, 1 << 16, &contents))
+        return 1;
+    print(module.origin, "\\n");
+    for (size_t at = 0; at < contents.function_count; at++) {
+        const devmod_function *function = contents.functions + at;
+        devmod_variant variant = {0};
+        print(function->interface, " ");
+        print(function->tune, " ");
+        for (size_t position = 0; position < 2; position++)
+            printf("%d ", devmod_get_variant(file, function, position, NULL, 0, &variant));
+        print(variant.interface, "\\n");
+    }
+    devmod_close(file);
+    return 0;
+}
+"""
+
+
+def printed_contents(data: bytes, folder: Path, program_text: str = "") -> list[str]:
+    """Return what a program prints for a file, by default CONTENTS."""
     source = folder / "contents.c"
-    source.write_text(CONTENTS)
+    source.write_text(program_text or CONTENTS)
     program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
     (folder / "k.devmod").write_bytes(data)
     command = [str(program), str(folder / "k.devmod")]
