@@ -96,6 +96,7 @@ C = [
         ["if (!(a))\n    return;\nelse\n    b = c;"],
     ),
     ("swap", "x = f(a, (b, c), d);", ["x = f((b, c), a, d);"]),
+    ("swap", "return compare(a, b);", ["return compare(b, a);"]),
     ("call", "{\n    f(a);\n}", ["{\n    ;\n}"]),
 ]
 C_INNOCENTS = [
@@ -104,6 +105,7 @@ C_INNOCENTS = [
     "#define LESS 1 < \\\n    2",
     'x = "1 < 2";',
     "x = '<';",
+    "while (memcmp(a, b, c))\n    ;",
     "char *x;",
     "x = *a;",
     "x = &a;",
@@ -127,6 +129,7 @@ JAVASCRIPT = [
     ("call", "a.b(c);", [";"]),
     ("choice", "x = Math.min(...a);", ["x = Math.max(...a);"]),
     ("choice", "x = a.some(b);", ["x = a.every(b);"]),
+    ("choice", "x = Math.min(a, b);", ["x = Math.max(a, b);"]),
 ]
 JAVASCRIPT_INNOCENTS = [
     'import { a } from "./1.js";',

@@ -31,6 +31,9 @@ _ARITHMETIC = {"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^"}
 _LOGIC = {"&&", "||"}
 _CHOICES = {"min", "max", "some", "every", "startsWith", "endsWith"}
 _EXITS = {"return", "throw", "goto", "continue", "break"}
+#: Functions whose arguments have no order, and those of which equality has none.
+_COMMUTATIVE = {"min", "max"}
+_COMPARING = {"compare", "compare_pairs", "memcmp", "strcmp"}
 #: Names before a parenthesis that call nothing.
 _STATEMENTS = {"if", "for", "while", "switch", "return", "catch", "function", "sizeof", "await"}
 #: Names after which an expression starts.
@@ -183,7 +186,7 @@ class _Rules(Recorder):
         if is_statement and self._text_at(closing + 1) == ";":
             self.add("call", self.tokens[first].start, self.tokens[closing].end, "")
         commas = self._commas(at + 1, closing)
-        if not commas:
+        if not commas or self._is_symmetric(at, closing):
             return
         first_text = self._between(at + 1, commas[0])
         second_end = commas[1] if len(commas) > 1 else closing
@@ -192,6 +195,13 @@ class _Rules(Recorder):
             return
         start, end = self.tokens[at + 2].start, self.tokens[second_end - 1].end
         self.add("swap", start, end, f"{second_text}, {first_text}")
+
+    def _is_symmetric(self, at: int, closing: int) -> bool:
+        """Return whether the order of a call's arguments is of no account."""
+        name = self.tokens[at].text
+        before, after = self._text_at(at - 1), self._text_at(closing + 1)
+        is_truth = before in {"!", "(", "&&", "||"} and after in {")", "&&", "||", ";", "?"}
+        return name in _COMMUTATIVE or (name in _COMPARING and is_truth)
 
     def _commas(self, opening: int, closing: int) -> list[int]:
         """Return the places of the commas between the arguments; the last may have none behind."""

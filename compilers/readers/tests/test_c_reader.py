@@ -301,6 +301,14 @@ FUNCTIONS: dict[str, tuple[list[Any], str]] = {
         function_with(params=[{"name": "x", "kind": "later"}], needs=["fp16", "later"]),
         "3 the function needs 'later', which this reader lacks",
     ),
+    "newer with 63 letters": (
+        function_with(needs=["x" * 63]),
+        f"3 the function needs '{'x' * 63}', which this reader lacks",
+    ),
+    "newer with a long name": (
+        function_with(needs=["x" * 70]),
+        f"3 the function needs '{'x' * 64}', which this reader lacks",
+    ),
     "newer with variants": (
         function_with(tune={}, needs=["later"]),
         "3 the function needs 'later', which this reader lacks",
