@@ -218,6 +218,10 @@ CASES: dict[str, tuple[bytes, bool]] = {
     "a key twice": (page_with(packed({"a": 1}).replace(b"\x81", b"\x82") + b"\xa1a\2"), True),
     "two keys": (page_with(packed({"b": 1, "a": 2})), False),
     "a key that is a number": (page_with(b"\x81\1\1"), True),
+    "a module without bytes": (
+        file_of({"modules": [golden_bad.entry(b"", kind="npu", format=None)]}),
+        False,
+    ),
     "no gap": (with_gap(-1), False),
     "the first byte of a gap": (with_gap(len(BLOB)), True),
     "the last byte of a gap": (with_gap(63), True),

@@ -370,6 +370,30 @@ def test_what_is_passed_on_as_msgpack(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        *[(name, 0) for name in ("a", "Zz", "_", "a9", "a0", "é", "\u0400", "z_Z")],
+        *[(name, 1) for name in ("", "0", "9a", "a-", "a b", "a[", "`", "a{", "@")],
+    ],
+)
+def test_the_name_of_a_constant_of_variants(name: str, result: int, tmp_path: Path) -> None:
+    tune = {"constants": [name], "variants": [{"values": [3]}, {"values": [4]}]}
+    data = file_with({"f": [*function_with(), tune]})
+    (_, line) = printed_contents(data, tmp_path, OPAQUE)
+    assert line.split()[2:] == [str(result)] * 2
+
+
+@pytest.mark.parametrize(("length", "shown"), [(63, 63), (64, 64), (70, 64)])
+def test_a_feature_that_the_reader_lacks(length: int, shown: int) -> None:
+    record = {**digest_of(b"x"), "kind": "npu", "features": ["y" * length]}
+    with c_reader.File(file_of({"modules": [record]}, b"x")) as file:
+        assert file.get_bytes(0, 99) == (
+            3,
+            f"the record 0 needs '{'y' * shown}', which a newer reader reads",
+        )
+
+
 #: Print the origin of the first module of a file, and for each function what is not read, and the
 #: results and the last interface of its first two variants.
 OPAQUE = """
