@@ -43,6 +43,8 @@ PROBLEMS = {
     98: "copies other bytes of a module than it gives",
     99: "does not find a candidate by a name in its record",
 }
+#: The result of the reader for what a caller asks for and a file lacks.
+NOT_FOUND = 5
 #: What is built, by the digest of its sources: a sanitized program takes two seconds.
 CACHE = ROOT / "build" / "c-reader"
 
@@ -267,6 +269,8 @@ def compare_bundle(data: bytes) -> None:
             raise Breach(
                 f"the reader in C: {first} for a file in memory, {second} by ranges; {theirs}"
             )
+        if first == NOT_FOUND:
+            raise Breach(f"the reader in C does not find what it looks for itself: {theirs}")
         # Python's problem may be in the compressed bytes.
         if mine and not in_index and not first and unsupported and not options:
             continue
