@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from struct import pack
+from struct import pack, unpack
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -88,3 +88,44 @@ def archive(
 
 def frames(*each: bytes) -> bytes:
     return pack("<I", len(each)) + b"".join(pack("<I", len(frame)) + frame for frame in each)
+
+
+#: A section: its name, its type, its contents, and the number of another one.
+Section = tuple[str, int, bytes, int]
+
+
+def elf_file(sections: list[Section], machine: int) -> bytes:
+    """Return an ELF file of 64 bits with sections, behind an empty one."""
+    names = b"\0"
+    rows = [bytes(64)]
+    body = b""
+    table = [*sections, (".shstrtab", 3, b"", 0)]
+    for name, kind, data, info in table:
+        start = len(names)
+        names += name.encode() + b"\0"
+        place, size = 64 + len(body), len(data)
+        if kind == 8:
+            size, data = len(data), b""
+        body += data
+        rows.append(pack("<IIQQQQIIQQ", start, kind, 0, 0, place, size, 0, info, 0, 0))
+    last = unpack("<IIQQQQIIQQ", rows[-1])
+    rows[-1] = pack("<IIQQQQIIQQ", *last[:4], 64 + len(body), len(names), *last[6:])
+    body += names
+    head = b"\x7fELF\2\1\1" + bytes(9)
+    head += pack(
+        "<HHIQQQIHHHHHH",
+        2,
+        machine,
+        1,
+        0,
+        0,
+        64 + len(body),
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(rows),
+        len(rows) - 1,
+    )
+    return head + body + b"".join(rows)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import struct
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from backend_checks import check_error
+from containers import Section, elf_file
 
 from devmod.errors import FormatError
-from devmod_readers.amdgpu import check_code_object, find_kernels, read_code_object
+from devmod_readers.amdgpu import (
+    ArgumentPlace,
+    CodeObjectKernel,
+    check_code_object,
+    find_kernels,
+    read_code_object,
+)
 from devmod_readers.offload import is_container, read_images
 
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
@@ -198,3 +206,116 @@ def test_names_that_end_at_one_place_are_compared_once() -> None:
         lambda: check_code_object(data, ["q" * 1000 + ".kd"]),
         DAMAGED + f"the kernel {'q' * 100!r}… (1000 characters) has no descriptor",
     )
+
+
+# -- metadata
+
+
+def note(kernels: list[Any], name: bytes = b"AMDGPU\0", kind: int = 32, **fields: Any) -> bytes:
+    """Return a note with the metadata of kernels."""
+    data = msgpack.packb({"amdhsa.kernels": kernels, **fields})
+    padded = data + bytes(-len(data) % 4)
+    size = struct.pack("<III", len(name), len(data), kind)
+    return size + name + bytes(-len(name) % 4) + padded
+
+
+def metadata(*notes: bytes) -> bytes:
+    """Return a code object with sections of notes, behind one of another type."""
+    sections: list[Section] = [("other", 1, note([kernel("hidden")]), 0)]
+    sections += [("notes", 7, each, 0) for each in notes]
+    return elf_file(sections, 224)
+
+
+def kernel(name: str = "k", *arguments: tuple[int, int, str], **fields: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {".name": name, ".symbol": f"{name}.kd", ".kernarg_segment_size": 24}
+    if arguments:
+        keys = (".offset", ".size", ".value_kind")
+        found[".args"] = [dict(zip(keys, each, strict=True)) for each in arguments]
+    return found | {f".{key}": value for key, value in fields.items()}
+
+
+ALL = kernel(
+    "all",
+    (0, 8, "global_buffer"),
+    (12, 12, "by_value"),
+    (24, 0, "hidden_none"),
+    group_segment_fixed_size=512,
+    reqd_workgroup_size=[2, 3, 5],
+    max_flat_workgroup_size=30,
+    wavefront_size=32,
+)
+
+
+def test_the_metadata_of_kernels() -> None:
+    first = note([ALL, kernel()]) + note([kernel("other")], kind=33) + note([kernel("m")], b"AMD\0")
+    found = read_code_object(metadata(first, note([kernel("l")]) + bytes(11)))
+    arguments = (
+        ArgumentPlace(0, 8, "global_buffer"),
+        ArgumentPlace(12, 12, "by_value"),
+        ArgumentPlace(24, 0, "hidden_none"),
+    )
+    assert found == {
+        "all": CodeObjectKernel("all", "all.kd", arguments, 512, (2, 3, 5), 30, 32),
+        "k": CodeObjectKernel("k", "k.kd", (), 0, None, 0, 64),
+        "l": CodeObjectKernel("l", "l.kd", (), 0, None, 0, 64),
+    }
+    assert found["all"].visible_arguments == arguments[:2]
+    assert found["all"].places == [(8, 8), (12, 4)]
+    others = [(0, 48), (32, 3), (4, 0), (0, 0), (6, 64), (48, 64)]
+    places = [ArgumentPlace(offset, size, "by_value") for offset, size in others]
+    assert found["k"]._replace(arguments=tuple(places)).places == [
+        (48, 16),
+        (3, 1),
+        (0, 1),
+        (0, 1),
+        (64, 2),
+        (64, 16),
+    ]
+
+
+DAMAGED_METADATA = [
+    (kernel("k", (16, 9, "by_value")), "ValueError: an argument ends outside the argument buffer"),
+    (kernel("k", (-1, 8, "by_value")), "ValueError: -1 is not an integer from 0 to 2**32 - 1"),
+    (kernel(wavefront_size=1 << 32), "ValueError: 4294967296 is not an integer"),
+    (kernel(wavefront_size=True), "ValueError: True is not an integer"),
+    (kernel(reqd_workgroup_size=[1, 2]), "ValueError: not enough values"),
+    (kernel(symbol=b"k"), "TypeError: b'k' is not a string"),
+    ({".name": "k"}, "KeyError: '.kernarg_segment_size'"),
+    (7, "TypeError: "),
+]
+
+
+@pytest.mark.parametrize(("entry", "problem"), DAMAGED_METADATA)
+def test_damaged_metadata(entry: Any, problem: str) -> None:
+    with pytest.raises(FormatError) as error:
+        read_code_object(metadata(note([entry])))
+    assert f"its metadata cannot be read: {problem}" in str(error.value)
+
+
+def test_the_limits_of_metadata() -> None:
+    most = 1 << 16
+    for key, made in (
+        ("later", lambda count: [0] * count),
+        ("later", lambda count: dict.fromkeys(map(str, range(count)), 0)),
+    ):
+        assert len(read_code_object(metadata(note([kernel()], **{key: made(most)})))) == 1
+        with pytest.raises(FormatError, match="ValueError: 65537 exceeds max_"):
+            read_code_object(metadata(note([kernel()], **{key: made(most + 1)})))
+    with pytest.raises(FormatError, match="exceeds max_ext_len"):
+        read_code_object(metadata(note([kernel()], later=msgpack.ExtType(5, b"x"))))
+    wide = kernel("k", (16, 8, "by_value"), wavefront_size=(1 << 32) - 1)
+    assert read_code_object(metadata(note([wide])))["k"].wave == (1 << 32) - 1
+
+
+def test_notes_outside_of_their_section() -> None:
+    good = note([kernel()])
+    assert [*read_code_object(metadata(good))] == ["k"]
+    with pytest.raises(FormatError, match="a note ends outside its section"):
+        read_code_object(metadata(good[:-4]))
+    for size, problem in (
+        (64, "its section headers end outside the file"),
+        (63, "64-bit ELF file"),
+    ):
+        data = b"\x7fELF\2\1" + bytes(size - 6)
+        with pytest.raises(FormatError, match=problem):
+            read_code_object(data)

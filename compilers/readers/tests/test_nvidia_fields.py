@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from containers import Section, elf_file
 from each_case import refusal
 
 from devmod.errors import FormatError
@@ -12,54 +13,15 @@ from devmod_readers.nvidia import KernelEntry, ParamPlace, fatbin_members, read_
 
 # -- cubins
 
-_Section = tuple[str, int, bytes, int]
-
-
-def elf(sections: list[_Section], machine: int = 190) -> bytes:
-    """Return a cubin with sections: their names, types, contents and numbers of other sections."""
-    names = b"\0"
-    rows = [bytes(64)]
-    body = b""
-    table = [*sections, (".shstrtab", 3, b"", 0)]
-    for name, kind, data, info in table:
-        start = len(names)
-        names += name.encode() + b"\0"
-        place, size = 64 + len(body), len(data)
-        if kind == 8:
-            size, data = len(data), b""
-        body += data
-        rows.append(struct.pack("<IIQQQQIIQQ", start, kind, 0, 0, place, size, 0, info, 0, 0))
-    last = struct.unpack("<IIQQQQIIQQ", rows[-1])
-    rows[-1] = struct.pack("<IIQQQQIIQQ", *last[:4], 64 + len(body), len(names), *last[6:])
-    body += names
-    head = b"\x7fELF\2\1\1" + bytes(9)
-    head += struct.pack(
-        "<HHIQQQIHHHHHH",
-        2,
-        machine,
-        1,
-        0,
-        0,
-        64 + len(body),
-        0,
-        64,
-        0,
-        0,
-        64,
-        len(rows),
-        len(rows) - 1,
-    )
-    return head + body + b"".join(rows)
-
 
 def symbol(section: int, info: int = 0x12, other: int = 0x10) -> bytes:
     return struct.pack("<IBBHQQ", 0, info, other, section, 0, 0)
 
 
-def cubin(attributes: bytes, *more: _Section, symbols: bytes = symbol(2)) -> bytes:
+def cubin(attributes: bytes, *more: Section, symbols: bytes = symbol(2)) -> bytes:
     """Return a cubin of the kernel k, whose code is section 2."""
     record = (".nv.info.k", 0x70000000, attributes, 2)
-    return elf([record, (".text.k", 1, b"code", 0), (".symtab", 2, symbols, 0), *more])
+    return elf_file([record, (".text.k", 1, b"code", 0), (".symtab", 2, symbols, 0), *more], 190)
 
 
 def sized(number: int, data: bytes) -> bytes:
@@ -184,7 +146,7 @@ def test_the_shared_memory_of_kernels() -> None:
     problem = "the cubin is invalid: it has two sections '.nv.info.k'"
     assert refusal(FormatError, read_cubin, cubin(b"", again)) == problem
     problem = "the cubin is invalid: its machine is 191; expected 190 (CUDA)"
-    assert refusal(FormatError, read_cubin, elf([], 191)) == problem
+    assert refusal(FormatError, read_cubin, elf_file([], 191)) == problem
 
 
 # -- fatbins
