@@ -6,66 +6,65 @@ from __future__ import annotations
 
 import pytest
 from each_case import refusal
+from spirv_text import Instruction, assemble, module_of
 
 from devmod.errors import FormatError
 from devmod_readers.reflection import ReflectedShader
 from devmod_readers.spirv import read_module, reflect
 
-_Instruction = tuple[int, ...]
+
+def code(text: str) -> list[Instruction]:
+    return assemble(text, globals())
+
 
 (F16, F32, U32, I8, U64, V2, V3, V4, B1) = range(1, 10)
 FIVE, MEMBER, BLOCK, POINTER, VARIABLE = 20, 30, 31, 32, 33
 INNER, ROW = 41, 42
-TYPES: list[_Instruction] = [
-    (22, F16, 16),
-    (22, F32, 32),
-    (21, U32, 32, 0),
-    (21, I8, 8, 1),
-    (21, U64, 64, 0),
-    (23, V2, F32, 2),
-    (23, V3, F32, 3),
-    (23, V4, F32, 4),
-    (20, B1),
-    (43, U32, FIVE, 5),
-]
+TYPES: list[Instruction] = code("""
+22 F16 16
+22 F32 32
+21 U32 32 0
+21 I8 8 1
+21 U64 64 0
+23 V2 F32 2
+23 V3 F32 3
+23 V4 F32 4
+20 B1
+43 U32 FIVE 5
+""")
 
 
-def shader(storage: int, *instructions: _Instruction) -> ReflectedShader:
+def shader(storage: int, *instructions: Instruction) -> ReflectedShader:
     """Return a shader with a variable of the type BLOCK, which it uses."""
-    words = [0x07230203, 0x00010300, 0, 1000, 0]
-    main = int.from_bytes(b"main", "little")
-    head: list[_Instruction] = [
-        (15, 5, 60, main, 0),
-        (16, 60, 17, 2, 1, 1),
+    head: list[Instruction] = [
+        *code('15 5 60 "main"'),
+        *code("16 60 17 2 1 1"),
         (5, VARIABLE, ord("v")),
-        (71, VARIABLE, 33, 4),
-        (71, VARIABLE, 34, 1),
+        *code("71 VARIABLE 33 4; 71 VARIABLE 34 1"),
     ]
     tail = [(32, POINTER, storage, BLOCK), (59, POINTER, VARIABLE, storage)]
-    body = [(54, 90, 60, 0, 91), (61, BLOCK, 92, VARIABLE), (56,)]
-    for opcode, *operands in (*head, *instructions, *tail, *body):
-        words += [len(operands) + 1 << 16 | opcode, *operands]
-    data = b"".join(word.to_bytes(4, "little") for word in words)
+    body = code("54 90 60 0 91; 61 BLOCK 92 VARIABLE; 56")
+    data = module_of([*head, *instructions, *tail, *body])
     (found,) = reflect(read_module(data), "k.spv", include_unused=True)
     return found
 
 
-def member(*types: _Instruction, offset: int = 0) -> list[_Instruction]:
+def member(*types: Instruction, offset: int = 0) -> list[Instruction]:
     """Return a block with one member, whose type is the last."""
     marks = [each for each in types if each[0] in (71, 72)]
     others = [each for each in types if each[0] not in (71, 72)]
-    return [*marks, (72, BLOCK, 0, 35, offset), *TYPES, *others, (30, BLOCK, MEMBER)]
+    return [*marks, (72, BLOCK, 0, 35, offset), *TYPES, *others, *code("30 BLOCK MEMBER")]
 
 
-def array(stride: int, of: int, number: int = MEMBER) -> list[_Instruction]:
+def array(stride: int, of: int, number: int = MEMBER) -> list[Instruction]:
     return [(71, number, 6, stride), (28, number, of, FIVE)]
 
 
-def matrix(columns: int, column: int, stride: int, *marks: _Instruction) -> list[_Instruction]:
+def matrix(columns: int, column: int, stride: int, *marks: Instruction) -> list[Instruction]:
     return [(72, BLOCK, 0, 7, stride), *marks, (24, MEMBER, column, columns)]
 
 
-def struct(number: int, *members: tuple[int, int]) -> list[_Instruction]:
+def struct(number: int, *members: tuple[int, int]) -> list[Instruction]:
     """Return a struct of types at offsets."""
     marks = [(72, number, index, 35, offset) for index, (_, offset) in enumerate(members)]
     return [*marks, (30, number, *(type_ for type_, _ in members))]
@@ -73,7 +72,7 @@ def struct(number: int, *members: tuple[int, int]) -> list[_Instruction]:
 
 ROW_MAJOR = (72, BLOCK, 0, 4)
 #: A block, and the type, the size and the alignment of the buffer.
-LAYOUTS: dict[str, tuple[list[_Instruction], tuple[str, int, int]]] = {
+LAYOUTS: dict[str, tuple[list[Instruction], tuple[str, int, int]]] = {
     "a float": (member((22, MEMBER, 32)), ("float32", 4, 0)),
     "a float at 8": (member((22, MEMBER, 32), offset=8), ("uint8x12", 12, 4)),
     "a half": (member((22, MEMBER, 16)), ("float16", 2, 0)),
@@ -132,31 +131,28 @@ LAYOUTS: dict[str, tuple[list[_Instruction], tuple[str, int, int]]] = {
     ),
     "a number before a runtime array": (
         [
-            (71, MEMBER, 6, 4),
+            *code("71 MEMBER 6 4"),
             *struct(BLOCK, (U32, 0), (MEMBER, 4))[:-1],
             *TYPES,
-            (29, MEMBER, U32),
-            (30, BLOCK, U32, MEMBER),
+            *code("29 MEMBER U32; 30 BLOCK U32 MEMBER"),
         ],
         ("uint32", 4, 0),
     ),
     "another number before a runtime array": (
         [
-            (71, MEMBER, 6, 4),
+            *code("71 MEMBER 6 4"),
             *struct(BLOCK, (U32, 0), (MEMBER, 4))[:-1],
             *TYPES,
-            (29, MEMBER, F32),
-            (30, BLOCK, U32, MEMBER),
+            *code("29 MEMBER F32; 30 BLOCK U32 MEMBER"),
         ],
         ("", 4, 0),
     ),
     "a gap before a runtime array": (
         [
-            (71, MEMBER, 6, 4),
+            *code("71 MEMBER 6 4"),
             *struct(BLOCK, (U32, 0), (MEMBER, 8))[:-1],
             *TYPES,
-            (29, MEMBER, U32),
-            (30, BLOCK, U32, MEMBER),
+            *code("29 MEMBER U32; 30 BLOCK U32 MEMBER"),
         ],
         ("", 8, 0),
     ),
@@ -208,7 +204,7 @@ def test_the_layout_of_a_buffer(name: str) -> None:
             "is damaged: it has an array of runtime arrays",
         ),
         (
-            [*TYPES, (30, BLOCK, F32)],
+            [*TYPES, *code("30 BLOCK F32")],
             "has a block of memory whose members have no offsets; expected Offset",
         ),
         (
@@ -217,35 +213,31 @@ def test_the_layout_of_a_buffer(name: str) -> None:
         ),
     ],
 )
-def test_a_layout_that_is_refused(instructions: list[_Instruction], problem: str) -> None:
+def test_a_layout_that_is_refused(instructions: list[Instruction], problem: str) -> None:
     assert refusal(FormatError, shader, 12, *instructions) == problem
 
 
 #: A type, and its bytes in shared memory.
-SHARED: list[tuple[list[_Instruction], int]] = [
-    ([(22, BLOCK, 16)], 2),
-    ([(21, BLOCK, 64, 0)], 8),
-    ([(20, BLOCK)], 4),
-    ([(23, BLOCK, F16, 3)], 6),
-    ([(24, BLOCK, V3, 2)], 24),
-    ([(28, BLOCK, V2, FIVE)], 40),
-    ([(30, BLOCK, F16, V4, B1)], 22),
-    ([(28, INNER, U64, FIVE), (30, BLOCK, INNER, I8)], 41),
-    ([(32, BLOCK, 7, F32)], 0),
-    ([(28, BLOCK, F32, 99)], 0),
+SHARED: list[tuple[list[Instruction], int]] = [
+    (code("22 BLOCK 16"), 2),
+    (code("21 BLOCK 64 0"), 8),
+    (code("20 BLOCK"), 4),
+    (code("23 BLOCK F16 3"), 6),
+    (code("24 BLOCK V3 2"), 24),
+    (code("28 BLOCK V2 FIVE"), 40),
+    (code("30 BLOCK F16 V4 B1"), 22),
+    (code("28 INNER U64 FIVE; 30 BLOCK INNER I8"), 41),
+    (code("32 BLOCK 7 F32"), 0),
+    (code("28 BLOCK F32 99"), 0),
     (
-        [
-            (43, U32, 21, 0xFFFF_FFFF),
-            (28, INNER, V4, 21),
-            (28, BLOCK, INNER, 21),
-        ],
+        code("43 U32 21 0xFFFF_FFFF; 28 INNER V4 21; 28 BLOCK INNER 21"),
         1 << 53,
     ),
 ]
 
 
 @pytest.mark.parametrize(("types", "size"), SHARED)
-def test_the_shared_memory_of_a_type(types: list[_Instruction], size: int) -> None:
+def test_the_shared_memory_of_a_type(types: list[Instruction], size: int) -> None:
     found = shader(4, *TYPES, *types)
     assert (found.workgroup_memory, found.resources) == (size, ())
     assert found.block == (2, 1, 1)

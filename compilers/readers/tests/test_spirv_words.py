@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from each_case import refusal
+from spirv_text import Instruction, assemble, module_of, words_of
 
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
@@ -22,35 +23,24 @@ from devmod_readers.spirv import (
     relax_atomics,
 )
 
-_Instruction = tuple[int, ...]
+
+def code(text: str) -> list[Instruction]:
+    return assemble(text, globals())
 
 
-def module_bytes(*instructions: _Instruction) -> bytes:
-    words = [0x07230203, 0x00010300, 0, 1000, 0]
-    for opcode, *operands in instructions:
-        words += [len(operands) + 1 << 16 | opcode, *operands]
-    return b"".join(word.to_bytes(4, "little") for word in words)
-
-
-def module(*instructions: _Instruction) -> SpirvModule:
-    return read_module(module_bytes(*instructions))
-
-
-def text(value: str) -> tuple[int, ...]:
-    data = value.encode() + b"\0"
-    data += bytes(-len(data) % 4)
-    return tuple(int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4))
+def module(*instructions: Instruction) -> SpirvModule:
+    return read_module(module_of([*instructions]))
 
 
 # -- kernels
 
 VOID, INT, HALF, LONG = 1, 2, 3, 4
-NUMBERS: list[_Instruction] = [(19, VOID), (21, INT, 32, 0), (22, HALF, 16), (21, LONG, 64, 0)]
+NUMBERS: list[Instruction] = code("19 VOID; 21 INT 32 0; 22 HALF 16; 21 LONG 64 0")
 TYPE, INNER, MORE, LENGTH = 20, 21, 22, 23
 LARGE = (43, INT, LENGTH, 0xFFFF_FFFF)
 
 
-def image(*operands: int) -> list[_Instruction]:
+def image(*operands: int) -> list[Instruction]:
     return [(25, TYPE, VOID, *operands)]
 
 
@@ -59,42 +49,37 @@ def value(size: int) -> KernelArgument:
 
 
 #: The types behind those of numbers, the last of an argument, and the argument.
-ARGUMENTS: dict[str, tuple[list[_Instruction], KernelArgument]] = {
-    "int": ([(21, TYPE, 32, 1)], value(4)),
-    "double": ([(22, TYPE, 64)], value(8)),
-    "half2": ([(23, TYPE, HALF, 2)], value(4)),
-    "int3": ([(23, TYPE, INT, 3)], value(16)),
-    "half16": ([(23, TYPE, HALF, 16)], value(32)),
-    "five ints": ([(43, INT, LENGTH, 5), (28, TYPE, INT, LENGTH)], value(20)),
-    "a length that a receiver sets": ([(50, INT, LENGTH, 5), (28, TYPE, INT, LENGTH)], value(0)),
-    "a struct that is padded": ([(30, TYPE, HALF, INT, HALF)], value(12)),
-    "a struct with a vector": ([(23, INNER, INT, 3), (30, TYPE, HALF, INNER)], value(32)),
-    "a struct with an address": ([(32, INNER, 5, INT), (30, TYPE, HALF, INNER, HALF)], value(24)),
+ARGUMENTS: dict[str, tuple[list[Instruction], KernelArgument]] = {
+    "int": (code("21 TYPE 32 1"), value(4)),
+    "double": (code("22 TYPE 64"), value(8)),
+    "half2": (code("23 TYPE HALF 2"), value(4)),
+    "int3": (code("23 TYPE INT 3"), value(16)),
+    "half16": (code("23 TYPE HALF 16"), value(32)),
+    "five ints": (code("43 INT LENGTH 5; 28 TYPE INT LENGTH"), value(20)),
+    "a length that a receiver sets": (code("50 INT LENGTH 5; 28 TYPE INT LENGTH"), value(0)),
+    "a struct that is padded": (code("30 TYPE HALF INT HALF"), value(12)),
+    "a struct with a vector": (code("23 INNER INT 3; 30 TYPE HALF INNER"), value(32)),
+    "a struct with an address": (code("32 INNER 5 INT; 30 TYPE HALF INNER HALF"), value(24)),
     "a struct of structs": (
-        [(30, INNER, HALF, LONG), (30, TYPE, HALF, INNER, INT)],
+        code("30 INNER HALF LONG; 30 TYPE HALF INNER INT"),
         value(32),
     ),
     "three structs": (
-        [(30, INNER, INT, HALF), (43, INT, LENGTH, 3), (28, TYPE, INNER, LENGTH)],
+        code("30 INNER INT HALF; 43 INT LENGTH 3; 28 TYPE INNER LENGTH"),
         value(24),
     ),
-    "a struct of no members": ([(30, TYPE)], value(0)),
-    "a struct of a member without a size": ([(30, TYPE, INT, VOID)], value(0)),
-    "an address of a generic space": ([(30, TYPE, INT, HALF)], value(8)),
+    "a struct of no members": (code("30 TYPE"), value(0)),
+    "a struct of a member without a size": (code("30 TYPE INT VOID"), value(0)),
+    "an address of a generic space": (code("30 TYPE INT HALF"), value(8)),
     "large arrays": (
-        [
-            LARGE,
-            (28, INNER, INT, LENGTH),
-            (28, MORE, INNER, LENGTH),
-            (28, TYPE, MORE, LENGTH),
-        ],
+        [LARGE, *code("28 INNER INT LENGTH; 28 MORE INNER LENGTH; 28 TYPE MORE LENGTH")],
         value(1 << 62),
     ),
-    "a sampler": ([(26, TYPE)], KernelArgument("PRIVATE", "sampler_t")),
-    "global memory": ([(32, TYPE, 5, INT)], KernelArgument("GLOBAL")),
-    "local memory": ([(32, TYPE, 4, INT)], KernelArgument("LOCAL")),
-    "constant memory": ([(32, TYPE, 0, INT)], KernelArgument("CONSTANT")),
-    "a struct by its address": ([(30, INNER, INT, HALF), (32, TYPE, 7, INNER)], value(8)),
+    "a sampler": (code("26 TYPE"), KernelArgument("PRIVATE", "sampler_t")),
+    "global memory": (code("32 TYPE 5 INT"), KernelArgument("GLOBAL")),
+    "local memory": (code("32 TYPE 4 INT"), KernelArgument("LOCAL")),
+    "constant memory": (code("32 TYPE 0 INT"), KernelArgument("CONSTANT")),
+    "a struct by its address": (code("30 INNER INT HALF; 32 TYPE 7 INNER"), value(8)),
     "an image": (image(1, 0, 0, 0, 0, 0, 0), KernelArgument("GLOBAL", "image2d_t", "r")),
     "a line": (image(0, 0, 0, 0, 0, 0, 1), KernelArgument("GLOBAL", "image1d_t", "w")),
     "a volume": (image(2, 0, 0, 0, 0, 0, 2), KernelArgument("GLOBAL", "image3d_t", "rw")),
@@ -112,11 +97,11 @@ ARGUMENTS: dict[str, tuple[list[_Instruction], KernelArgument]] = {
 
 
 def kernel_module(
-    types: list[_Instruction], *arguments: int, modes: list[_Instruction] | None = None
+    types: list[Instruction], *arguments: int, modes: list[Instruction] | None = None
 ) -> SpirvModule:
     return module(
-        (15, 6, 40, *text("scale")),
-        (15, 5, 41, *text("shader")),
+        (15, 6, 40, *words_of("scale")),
+        (15, 5, 41, *words_of("shader")),
         *(modes or []),
         *NUMBERS,
         *types,
@@ -136,7 +121,7 @@ def test_the_argument_of_a_kernel(name: str) -> None:
 
 
 def test_the_block_of_a_kernel() -> None:
-    modes = [(16, 40, 18, 9, 9, 9), (16, 40, 17, 8, 4, 2)]
+    modes = code("16 40 18 9 9 9; 16 40 17 8 4 2")
     assert read_kernels(kernel_module([], modes=modes)) == {"scale": SpirvKernel((), (8, 4, 2))}
     most = kernel_module([], *[HALF] * MAX_ARGUMENTS)
     assert len(read_kernels(most)["scale"].arguments) == MAX_ARGUMENTS
@@ -146,7 +131,7 @@ def test_the_block_of_a_kernel() -> None:
     ("damaged", "problem"),
     [
         (
-            kernel_module([], modes=[(16, 40, 17, 8, 4)]),
+            kernel_module([], modes=code("16 40 17 8 4")),
             "is damaged: the size of the kernel 'scale' has 2 numbers; expected 3",
         ),
         (
@@ -154,14 +139,14 @@ def test_the_block_of_a_kernel() -> None:
             f"has the kernel 'scale' with more than {MAX_ARGUMENTS} arguments",
         ),
         (
-            kernel_module([(32, TYPE, 8, INT)], TYPE),
+            kernel_module(code("32 TYPE 8 INT"), TYPE),
             "has a kernel with a pointer of the storage class 8, which OpenCL does not pass",
         ),
         (
-            module((15, 6, 40, *text("k")), (54, 1, 40, 0, 30), (56,)),
+            module((15, 6, 40, *words_of("k")), (54, 1, 40, 0, 30), (56,)),
             "is damaged: the kernel 'k' has no function type",
         ),
-        (module((15, 5, 40, *text("k")), (54, 1, 40, 0, 30), (56,)), "has no OpenCL kernel"),
+        (module((15, 5, 40, *words_of("k")), (54, 1, 40, 0, 30), (56,)), "has no OpenCL kernel"),
     ],
 )
 def test_a_kernel_that_is_refused(damaged: SpirvModule, problem: str) -> None:
@@ -170,7 +155,9 @@ def test_a_kernel_that_is_refused(damaged: SpirvModule, problem: str) -> None:
 
 def test_the_functions_that_a_module_imports() -> None:
     names = {40: "first", 41: "abc", 42: "built", 43: "exported", 50: "variable"}
-    linkage = [(71, number, 41, *text(name), int(number != 43)) for number, name in names.items()]
+    linkage = [
+        (71, number, 41, *words_of(name), int(number != 43)) for number, name in names.items()
+    ]
     functions = [(54, VOID, number, 0, 30) for number in (41, 40, 42, 43, 44)]
     ends = [each for function in functions for each in (function, (56,))]
     found = module(*linkage, (71, 42, 11, 28), (71, 44, 41), (59, 9, 50, 5), *ends)
@@ -180,164 +167,172 @@ def test_the_functions_that_a_module_imports() -> None:
 # -- constants
 
 (BOOL, U16, I16, U32, I32, U64, I64, F16, F32, F64, VECTOR) = range(1, 12)
-SCALARS: list[_Instruction] = [
-    (20, BOOL),
-    (21, U16, 16, 0),
-    (21, I16, 16, 1),
-    (21, U32, 32, 0),
-    (21, I32, 32, 1),
-    (21, U64, 64, 0),
-    (21, I64, 64, 1),
-    (22, F16, 16),
-    (22, F32, 32),
-    (22, F64, 64),
-    (23, VECTOR, I32, 2),
-]
+SCALARS: list[Instruction] = code("""
+20 BOOL
+21 U16 16 0
+21 I16 16 1
+21 U32 32 0
+21 I32 32 1
+21 U64 64 0
+21 I64 64 1
+22 F16 16
+22 F32 32
+22 F64 64
+23 VECTOR I32 2
+""")
 MINUS_7 = 2**32 - 7
 FIRST, SECOND, THIRD, RESULT = 51, 52, 53, 60
 
 
-def constant(type_: int, number: int, id_: int, opcode: int = 43) -> _Instruction:
+def constant(type_: int, number: int, id_: int, opcode: int = 43) -> Instruction:
     words = [number & 0xFFFF_FFFF]
     if type_ in (U64, I64, F64):
         words.append(number >> 32 & 0xFFFF_FFFF)
     return (opcode, type_, id_, *words)
 
 
-#: An operation, the types and numbers of its operands, the type of the result, and the result.
-OPERATIONS: list[tuple[int, list[tuple[int, int]], int, int | None]] = [
-    (128, [(I32, 7), (I32, 3)], I32, 10),
-    (128, [(U32, 2**32 - 1), (U32, 3)], U32, 2),
-    (128, [(I32, 2**31 - 1), (I32, 1)], I32, -(2**31)),
-    (130, [(I32, 3), (I32, 7)], I32, -4),
-    (130, [(U32, 3), (U32, 7)], U32, 2**32 - 4),
-    (132, [(I32, 7), (I32, 3)], I32, 21),
-    (134, [(I32, -7), (I32, 2)], U32, MINUS_7 // 2),
-    (135, [(U32, MINUS_7), (I32, 2)], I32, -3),
-    (137, [(I32, -7), (I32, 10)], U32, 9),
-    (138, [(U32, MINUS_7), (I32, 3)], I32, -1),
-    (139, [(U32, MINUS_7), (I32, 3)], I32, 2),
-    (194, [(I32, -7), (I32, 28)], I32, 15),
-    (195, [(U32, MINUS_7), (I32, 1)], I32, -4),
-    (196, [(I32, 3), (I32, 30)], I32, -(2**30)),
-    (197, [(I32, 5), (I32, 3)], I32, 7),
-    (198, [(I32, 5), (I32, 3)], I32, 6),
-    (199, [(I32, 5), (I32, 3)], I32, 1),
-    (166, [(BOOL, 0), (BOOL, 1)], BOOL, 1),
-    (166, [(BOOL, 0), (BOOL, 0)], BOOL, 0),
-    (167, [(BOOL, 0), (BOOL, 1)], BOOL, 0),
-    (167, [(BOOL, 1), (BOOL, 1)], BOOL, 1),
-    (164, [(BOOL, 0), (BOOL, 0)], BOOL, 1),
-    (165, [(BOOL, 0), (BOOL, 1)], BOOL, 1),
-    (165, [(BOOL, 1), (BOOL, 1)], BOOL, 0),
-    (170, [(I32, 5), (I32, 5)], BOOL, 1),
-    (170, [(I32, 5), (I32, 6)], BOOL, 0),
-    (171, [(I32, 5), (I32, 6)], BOOL, 1),
-    (171, [(I32, 5), (I32, 5)], BOOL, 0),
-    (172, [(I32, -7), (I32, 2)], BOOL, 1),
-    (172, [(I32, 2), (I32, 2)], BOOL, 0),
-    (173, [(U32, MINUS_7), (U32, 2)], BOOL, 0),
-    (173, [(U32, 2), (U32, MINUS_7)], BOOL, 1),
-    (173, [(U32, 2), (U32, 2)], BOOL, 0),
-    (174, [(I32, -7), (I32, 2)], BOOL, 1),
-    (174, [(I32, 2), (I32, 2)], BOOL, 1),
-    (175, [(U32, MINUS_7), (U32, 2)], BOOL, 0),
-    (175, [(U32, 2), (U32, 2)], BOOL, 1),
-    (176, [(I32, 2), (I32, -7)], BOOL, 1),
-    (176, [(I32, 2), (I32, 2)], BOOL, 0),
-    (177, [(U32, MINUS_7), (U32, 2)], BOOL, 1),
-    (177, [(U32, 2), (U32, 2)], BOOL, 0),
-    (178, [(I32, 2), (I32, -7)], BOOL, 1),
-    (178, [(I32, 2), (I32, 2)], BOOL, 1),
-    (179, [(U32, MINUS_7), (U32, 2)], BOOL, 1),
-    (179, [(U32, 2), (U32, 2)], BOOL, 1),
-    (179, [(U32, 3), (U32, 2)], BOOL, 0),
-    (113, [(I16, -7)], U32, 2**16 - 7),
-    (114, [(U16, 2**16 - 7)], I32, -7),
-    (114, [(U16, 7)], I32, 7),
-    (124, [(U32, MINUS_7)], I32, -7),
-    (126, [(I32, 7)], I32, -7),
-    (168, [(BOOL, 0)], BOOL, 1),
-    (168, [(BOOL, 1)], BOOL, 0),
-    (200, [(I32, 6)], I32, -7),
-    (169, [(BOOL, 1), (I32, 5), (I32, 6)], I32, 5),
-    (169, [(BOOL, 0), (I32, 5), (I32, 6)], I32, 6),
-    (128, [(U64, 2**33), (U64, 5)], U64, 2**33 + 5),
-    (128, [(I64, -(2**33)), (I64, 5)], I64, 5 - 2**33),
-    # A result that does not exist.
-    *[(opcode, [(I32, 7), (I32, 0)], I32, None) for opcode in (134, 135, 137, 138, 139)],
-    *[(opcode, [(I32, -(2**31)), (I32, -1)], I32, None) for opcode in (135, 138, 139)],
-    (135, [(I16, -(2**15)), (I16, -1)], I16, None),
-    (135, [(I32, -(2**15)), (I32, -1)], I32, 2**15),
-    (135, [(I32, -(2**31)), (I32, 1)], I32, -(2**31)),
-    (194, [(U32, 2**31), (U32, 31)], U32, 1),
-    *[(opcode, [(U32, 1), (U32, 32)], U32, None) for opcode in (194, 195, 196)],
-    (196, [(U16, 1), (U32, 15)], U16, 2**15),
-    (196, [(U16, 1), (U32, 16)], U16, None),
-    (195, [(I32, 1), (I32, -1)], I32, None),
-    # One that is not evaluated.
-    (129, [(I32, 7), (I32, 3)], I32, None),
-    (128, [(I32, 7)], I32, None),
-    (126, [(I32, 7), (I32, 3)], I32, None),
-    (169, [(BOOL, 1), (I32, 5)], I32, None),
-    (128, [(F32, 7), (I32, 3)], I32, None),
-    (169, [(F32, 1), (I32, 5), (I32, 6)], I32, None),
-    (128, [(I32, 7), (I32, 3)], F32, None),
-]
+#: An operation, the type of the result and the result, and the types and numbers of the operands.
+#: The last ones have no result, or are not evaluated.
+OPERATIONS = """
+128 I32 10 = I32:7 I32:3
+128 U32 2 = U32:4294967295 U32:3
+128 I32 -2147483648 = I32:2147483647 I32:1
+130 I32 -4 = I32:3 I32:7
+130 U32 4294967292 = U32:3 U32:7
+132 I32 21 = I32:7 I32:3
+134 U32 2147483644 = I32:-7 I32:2
+135 I32 -3 = U32:4294967289 I32:2
+137 U32 9 = I32:-7 I32:10
+138 I32 -1 = U32:4294967289 I32:3
+139 I32 2 = U32:4294967289 I32:3
+194 I32 15 = I32:-7 I32:28
+195 I32 -4 = U32:4294967289 I32:1
+196 I32 -1073741824 = I32:3 I32:30
+197 I32 7 = I32:5 I32:3
+198 I32 6 = I32:5 I32:3
+199 I32 1 = I32:5 I32:3
+166 BOOL 1 = BOOL:0 BOOL:1
+166 BOOL 0 = BOOL:0 BOOL:0
+167 BOOL 0 = BOOL:0 BOOL:1
+167 BOOL 1 = BOOL:1 BOOL:1
+164 BOOL 1 = BOOL:0 BOOL:0
+165 BOOL 1 = BOOL:0 BOOL:1
+165 BOOL 0 = BOOL:1 BOOL:1
+170 BOOL 1 = I32:5 I32:5
+170 BOOL 0 = I32:5 I32:6
+171 BOOL 1 = I32:5 I32:6
+171 BOOL 0 = I32:5 I32:5
+172 BOOL 1 = I32:-7 I32:2
+172 BOOL 0 = I32:2 I32:2
+173 BOOL 0 = U32:4294967289 U32:2
+173 BOOL 1 = U32:2 U32:4294967289
+173 BOOL 0 = U32:2 U32:2
+174 BOOL 1 = I32:-7 I32:2
+174 BOOL 1 = I32:2 I32:2
+175 BOOL 0 = U32:4294967289 U32:2
+175 BOOL 1 = U32:2 U32:2
+176 BOOL 1 = I32:2 I32:-7
+176 BOOL 0 = I32:2 I32:2
+177 BOOL 1 = U32:4294967289 U32:2
+177 BOOL 0 = U32:2 U32:2
+178 BOOL 1 = I32:2 I32:-7
+178 BOOL 1 = I32:2 I32:2
+179 BOOL 1 = U32:4294967289 U32:2
+179 BOOL 1 = U32:2 U32:2
+179 BOOL 0 = U32:3 U32:2
+113 U32 65529 = I16:-7
+114 I32 -7 = U16:65529
+114 I32 7 = U16:7
+124 I32 -7 = U32:4294967289
+126 I32 -7 = I32:7
+168 BOOL 1 = BOOL:0
+168 BOOL 0 = BOOL:1
+200 I32 -7 = I32:6
+169 I32 5 = BOOL:1 I32:5 I32:6
+169 I32 6 = BOOL:0 I32:5 I32:6
+128 U64 8589934597 = U64:8589934592 U64:5
+128 I64 -8589934587 = I64:-8589934592 I64:5
+134 I32 none = I32:7 I32:0
+135 I32 none = I32:7 I32:0
+137 I32 none = I32:7 I32:0
+138 I32 none = I32:7 I32:0
+139 I32 none = I32:7 I32:0
+135 I32 none = I32:-2147483648 I32:-1
+138 I32 none = I32:-2147483648 I32:-1
+139 I32 none = I32:-2147483648 I32:-1
+135 I16 none = I16:-32768 I16:-1
+135 I32 32768 = I32:-32768 I32:-1
+135 I32 -2147483648 = I32:-2147483648 I32:1
+194 U32 1 = U32:2147483648 U32:31
+194 U32 none = U32:1 U32:32
+195 U32 none = U32:1 U32:32
+196 U32 none = U32:1 U32:32
+196 U16 32768 = U16:1 U32:15
+196 U16 none = U16:1 U32:16
+195 I32 none = I32:1 I32:-1
+129 I32 none = I32:7 I32:3
+128 I32 none = I32:7
+126 I32 none = I32:7 I32:3
+169 I32 none = BOOL:1 I32:5
+128 I32 none = F32:7 I32:3
+169 I32 none = F32:1 I32:5 I32:6
+128 F32 none = I32:7 I32:3
+"""
 
 
-@pytest.mark.parametrize(("opcode", "operands", "type_", "result"), OPERATIONS)
-def test_an_operation_on_constants(
-    opcode: int, operands: list[tuple[int, int]], type_: int, result: int | None
-) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS.strip().split("\n"))
+def test_an_operation_on_constants(operation: str) -> None:
+    opcode, type_, result, _, *operands = operation.split()
     given = []
-    for number, (operand_type, operand) in enumerate(operands):
-        if operand_type == BOOL:
-            given.append((42 - operand, BOOL, FIRST + number))
-        else:
-            given.append(constant(operand_type, operand, FIRST + number))
     ids = range(FIRST, FIRST + len(operands))
-    found = SpirvConstants(module(*SCALARS, *given, (52, type_, RESULT, opcode, *ids)))
-    assert found.values.get(RESULT) == result
+    for number, operand in zip(ids, operands, strict=True):
+        name, value = operand.split(":")
+        if name == "BOOL":
+            given.append((42 - int(value), BOOL, number))
+        else:
+            given.append(constant(globals()[name], int(value), number))
+    applied = (52, globals()[type_], RESULT, int(opcode), *ids)
+    found = SpirvConstants(module(*SCALARS, *given, applied))
+    assert str(found.values.get(RESULT, "none")) == result
 
 
 #: Constants, the last with the id RESULT, and its value.
-VALUES: list[tuple[list[_Instruction], int | None]] = [
-    ([(41, BOOL, RESULT)], 1),
-    ([(42, BOOL, RESULT)], 0),
-    ([(46, I32, RESULT)], 0),
-    ([(46, F32, RESULT)], None),
-    ([(48, BOOL, RESULT)], 1),
-    ([(49, BOOL, RESULT)], 0),
-    ([(43, I16, RESULT, 0xFFF9)], -7),
-    ([(43, I32, RESULT, 9, 5)], 9),
-    ([(43, I64, RESULT, 9, 5)], 5 * 2**32 + 9),
-    ([(43, I64, RESULT, 9, 5, 3)], 5 * 2**32 + 9),
-    ([(50, U64, RESULT, 9, 5)], 5 * 2**32 + 9),
-    ([(43, F32, RESULT, 9)], None),
-    ([(21, 12, 8, 1), (43, 12, RESULT, 255)], -1),
-    ([(21, 12, 4, 1), (43, 12, RESULT, 3)], None),
-    ([(21, 12, 65, 1), (43, 12, RESULT, 3)], None),
-    ([(44, VECTOR, RESULT, FIRST, FIRST)], None),
+VALUES: list[tuple[list[Instruction], int | None]] = [
+    (code("41 BOOL RESULT"), 1),
+    (code("42 BOOL RESULT"), 0),
+    (code("46 I32 RESULT"), 0),
+    (code("46 F32 RESULT"), None),
+    (code("48 BOOL RESULT"), 1),
+    (code("49 BOOL RESULT"), 0),
+    (code("43 I16 RESULT 0xFFF9"), -7),
+    (code("43 I32 RESULT 9 5"), 9),
+    (code("43 I64 RESULT 9 5"), 5 * 2**32 + 9),
+    (code("43 I64 RESULT 9 5 3"), 5 * 2**32 + 9),
+    (code("50 U64 RESULT 9 5"), 5 * 2**32 + 9),
+    (code("43 F32 RESULT 9"), None),
+    (code("21 12 8 1; 43 12 RESULT 255"), -1),
+    (code("21 12 4 1; 43 12 RESULT 3"), None),
+    (code("21 12 65 1; 43 12 RESULT 3"), None),
+    (code("44 VECTOR RESULT FIRST FIRST"), None),
 ]
 PAIR = [constant(I32, 5, FIRST), constant(I32, 6, SECOND)]
 for _opcode in (44, 51):
-    _vector: _Instruction = (_opcode, VECTOR, THIRD, FIRST, SECOND)
+    _vector: Instruction = (_opcode, VECTOR, THIRD, FIRST, SECOND)
     for _index, _value in ((0, 5), (1, 6), (2, None)):
         VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD, _index)], _value))
-    VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD, 0, 0)], None))
-    VALUES.append(([*PAIR, _vector, (52, I32, RESULT, 81, THIRD)], None))
-VALUES.append(([*PAIR, (52, I32, RESULT, 81, FIRST, 0)], None))
+    VALUES.append(([*PAIR, _vector, *code("52 I32 RESULT 81 THIRD 0 0")], None))
+    VALUES.append(([*PAIR, _vector, *code("52 I32 RESULT 81 THIRD")], None))
+VALUES.append(([*PAIR, *code("52 I32 RESULT 81 FIRST 0")], None))
 
 
 @pytest.mark.parametrize(("constants", "value"), VALUES)
-def test_the_value_of_a_constant(constants: list[_Instruction], value: int | None) -> None:
+def test_the_value_of_a_constant(constants: list[Instruction], value: int | None) -> None:
     found = SpirvConstants(module(*SCALARS, *constants))
     assert found.values.get(RESULT) == value
 
 
 #: Numbers that a receiver sets: the words of the default, and how it is listed.
-SPECIALIZED: list[tuple[_Instruction, PipelineConstant]] = [
+SPECIALIZED: list[tuple[Instruction, PipelineConstant]] = [
     ((48, BOOL, RESULT), PipelineConstant("", "bool", 7, True)),
     ((49, BOOL, RESULT), PipelineConstant("", "bool", 7, False)),
     ((50, U16, RESULT, 0xFFF9), PipelineConstant("", "uint16", 7, 65529)),
@@ -353,7 +348,7 @@ SPECIALIZED: list[tuple[_Instruction, PipelineConstant]] = [
 
 @pytest.mark.parametrize(("specialized", "expected"), SPECIALIZED)
 def test_a_constant_that_a_receiver_sets(
-    specialized: _Instruction, expected: PipelineConstant
+    specialized: Instruction, expected: PipelineConstant
 ) -> None:
     found = SpirvConstants(module((71, RESULT, 1, 7), *SCALARS, specialized))
     assert found.listed == [expected]
@@ -367,8 +362,8 @@ def test_what_the_constants_depend_on() -> None:
         (71, 53, 1, 9),
         (71, 54, 1, 6),
         (71, 59, 1, 1),
-        (5, 53, *text("lanes")),
-        (5, 54, *text("scale")),
+        (5, 53, *words_of("lanes")),
+        (5, 54, *words_of("scale")),
         *SCALARS,
         (50, U32, 51, 8),
         (50, U32, 52, 3),
@@ -408,23 +403,23 @@ def test_what_the_constants_depend_on() -> None:
 
 
 def test_defaults_that_differ() -> None:
-    marks = [(71, 51, 1, 9), (71, 52, 1, 9), (71, 53, 1, 4), (71, 54, 1, 4)]
-    bools = [(48, BOOL, 53), (49, BOOL, 54)]
+    marks = code("71 51 1 9; 71 52 1 9; 71 53 1 4; 71 54 1 4")
+    bools = code("48 BOOL 53; 49 BOOL 54")
     sum_ = (52, U32, 56, 128, 51, 55)
-    numbers = [(50, U32, 51, 8), (50, U32, 52, 7), constant(U32, 2, 55)]
+    numbers = [*code("50 U32 51 8; 50 U32 52 7"), constant(U32, 2, 55)]
     found = SpirvConstants(module(*marks, *SCALARS, *numbers, *bools, sum_))
     assert [each.default for each in found.listed] == [None, None]
     assert [found.is_set(number) for number in (51, 52, 55, 56)] == [False, False, True, False]
 
 
 def test_constants_that_are_refused() -> None:
-    marks = [(71, 51, 1, 9), (71, 52, 1, 9)]
-    both = [(50, U32, 51, 8), (50, F32, 52, 8)]
+    marks = code("71 51 1 9; 71 52 1 9")
+    both = code("50 U32 51 8; 50 F32 52 8")
     assert refusal(FormatError, SpirvConstants, module(*marks, *SCALARS, *both)) == (
         "has the specialization constant '9' with the types uint32 and float32; expected one type"
     )
     for count in (1024, 1025):
-        many: list[_Instruction] = [(71, 100 + number, 1, number) for number in range(count)]
+        many: list[Instruction] = [(71, 100 + number, 1, number) for number in range(count)]
         many += [*SCALARS, *(constant(U32, 1, 100 + number, 50) for number in range(count))]
         if count == 1024:
             assert len(SpirvConstants(module(*many)).listed) == count
@@ -439,42 +434,42 @@ def test_constants_that_are_refused() -> None:
 
 # -- uses
 
-ENTRY = (15, 5, 1, *text("main"), 13)
+ENTRY = (15, 5, 1, *words_of("main"), 13)
 
 
-def used(*body: _Instruction, marks: list[_Instruction] | None = None) -> SpirvModule:
-    types: list[_Instruction] = [(21, 5, 32, 0), (43, 5, 6, 1), (43, 5, 7, 2), (43, 5, 8, 3)]
-    variables: list[_Instruction] = [(59, 12, 13, 1), (59, 12, 14, 1)]
-    function = [(54, 2, 1, 0, 3), *body, (56,)]
+def used(*body: Instruction, marks: list[Instruction] | None = None) -> SpirvModule:
+    types: list[Instruction] = code("21 5 32 0; 43 5 6 1; 43 5 7 2; 43 5 8 3")
+    variables: list[Instruction] = code("59 12 13 1; 59 12 14 1")
+    function = [*code("54 2 1 0 3"), *body, *code("56")]
     return module(ENTRY, *(marks or []), *types, *variables, *function)
 
 
-PLACE = [(71, 13, 11, 28)]
-GROUP = [(71, 13, 11, 26)]
+PLACE = code("71 13 11 28")
+GROUP = code("71 13 11 26")
 LOADED = (61, 4, 20, 13)
 #: The instructions of a shader, its decorations, and the dimensions of its grid.
-AXES: dict[str, tuple[list[_Instruction], list[_Instruction], int]] = {
+AXES: dict[str, tuple[list[Instruction], list[Instruction], int]] = {
     "nothing": ([], PLACE, 1),
-    "the first": ([LOADED, (81, 5, 21, 20, 0)], PLACE, 1),
-    "the second": ([LOADED, (81, 5, 21, 20, 1)], PLACE, 2),
-    "the third": ([LOADED, (81, 5, 21, 20, 2)], PLACE, 3),
-    "no axis": ([LOADED, (81, 5, 21, 20, 3)], PLACE, 1),
-    "of a group": ([LOADED, (81, 5, 21, 20, 1)], GROUP, 2),
-    "of another built-in": ([LOADED, (81, 5, 21, 20, 1)], [(71, 13, 11, 27)], 1),
-    "of another variable": ([(61, 4, 20, 14), (81, 5, 21, 20, 1)], PLACE, 1),
-    "a copy": ([LOADED, (83, 4, 22, 20), (81, 5, 21, 22, 1)], PLACE, 2),
-    "a bitcast": ([LOADED, (124, 4, 22, 20), (81, 5, 21, 22, 2)], PLACE, 3),
-    "a sum": ([LOADED, (128, 4, 22, 20, 20), (81, 5, 21, 22, 2)], PLACE, 1),
-    "a chain": ([(65, 4, 20, 13, 7)], PLACE, 3),
-    "a chain to the second": ([(65, 4, 20, 13, 6, 7)], PLACE, 2),
-    "a chain in bounds": ([(66, 4, 20, 13, 6)], PLACE, 2),
-    "a chain beyond": ([(66, 4, 20, 13, 8)], PLACE, 1),
-    "a shuffle": ([LOADED, (79, 4, 21, 20, 20, 0, 1)], PLACE, 2),
-    "a shuffle of the first": ([LOADED, (79, 4, 21, 20, 2, 0, 0)], PLACE, 1),
-    "the size in threads": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 31)], 1),
-    "the size in groups": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 24)], 1),
-    "the index in a group": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (71, 14, 11, 29)], 2),
-    "a second entry": ([LOADED, (81, 5, 21, 20, 1)], [*PLACE, (15, 5, 1, *text("b"))], 1),
+    "the first": ([LOADED, *code("81 5 21 20 0")], PLACE, 1),
+    "the second": ([LOADED, *code("81 5 21 20 1")], PLACE, 2),
+    "the third": ([LOADED, *code("81 5 21 20 2")], PLACE, 3),
+    "no axis": ([LOADED, *code("81 5 21 20 3")], PLACE, 1),
+    "of a group": ([LOADED, *code("81 5 21 20 1")], GROUP, 2),
+    "of another built-in": ([LOADED, *code("81 5 21 20 1")], code("71 13 11 27"), 1),
+    "of another variable": (code("61 4 20 14; 81 5 21 20 1"), PLACE, 1),
+    "a copy": ([LOADED, *code("83 4 22 20; 81 5 21 22 1")], PLACE, 2),
+    "a bitcast": ([LOADED, *code("124 4 22 20; 81 5 21 22 2")], PLACE, 3),
+    "a sum": ([LOADED, *code("128 4 22 20 20; 81 5 21 22 2")], PLACE, 1),
+    "a chain": (code("65 4 20 13 7"), PLACE, 3),
+    "a chain to the second": (code("65 4 20 13 6 7"), PLACE, 2),
+    "a chain in bounds": (code("66 4 20 13 6"), PLACE, 2),
+    "a chain beyond": (code("66 4 20 13 8"), PLACE, 1),
+    "a shuffle": ([LOADED, *code("79 4 21 20 20 0 1")], PLACE, 2),
+    "a shuffle of the first": ([LOADED, *code("79 4 21 20 2 0 0")], PLACE, 1),
+    "the size in threads": ([LOADED, *code("81 5 21 20 1")], [*PLACE, *code("71 14 11 31")], 1),
+    "the size in groups": ([LOADED, *code("81 5 21 20 1")], [*PLACE, *code("71 14 11 24")], 1),
+    "the index in a group": ([LOADED, *code("81 5 21 20 1")], [*PLACE, *code("71 14 11 29")], 2),
+    "a second entry": ([LOADED, *code("81 5 21 20 1")], [*PLACE, *code('15 5 1 "b"')], 1),
 }
 
 
@@ -485,62 +480,75 @@ def test_the_axes_in_which_a_shader_reads_its_place(name: str) -> None:
 
 
 #: Instructions, and the places whose lengths they use.
-LENGTHS: list[tuple[list[_Instruction], set[tuple[int, int]]]] = [
-    ([(68, 5, 20, 13, 0)], {(3, 4)}),
-    ([(68, 5, 20, 14, 0)], {(0, 9)}),
-    ([(68, 5, 20, 13, 0), (68, 5, 21, 14, 0)], {(3, 4), (0, 9)}),
-    ([(65, 12, 20, 13, 6), (68, 5, 21, 20, 0)], {(3, 4)}),
-    ([(66, 12, 20, 13, 6), (65, 12, 21, 20, 6), (68, 5, 22, 21, 0)], {(3, 4)}),
-    ([(61, 12, 20, 13), (68, 5, 21, 20, 0)], set()),
-    ([(65, 12, 20, 13, 6)], set()),
-    ([(68, 5, 21, 99, 0), (68, 5, 20, 14, 0)], {(0, 9)}),
-    ([(253,), (68, 5, 20), (68, 5, 20, 14)], {(0, 9)}),
+LENGTHS: list[tuple[list[Instruction], set[tuple[int, int]]]] = [
+    (code("68 5 20 13 0"), {(3, 4)}),
+    (code("68 5 20 14 0"), {(0, 9)}),
+    (code("68 5 20 13 0; 68 5 21 14 0"), {(3, 4), (0, 9)}),
+    (code("65 12 20 13 6; 68 5 21 20 0"), {(3, 4)}),
+    (code("66 12 20 13 6; 65 12 21 20 6; 68 5 22 21 0"), {(3, 4)}),
+    (code("61 12 20 13; 68 5 21 20 0"), set()),
+    (code("65 12 20 13 6"), set()),
+    (code("68 5 21 99 0; 68 5 20 14 0"), {(0, 9)}),
+    (code("253; 68 5 20; 68 5 20 14"), {(0, 9)}),
 ]
 
 
 @pytest.mark.parametrize(("body", "places"), LENGTHS)
 def test_the_buffers_whose_length_is_used(
-    body: list[_Instruction], places: set[tuple[int, int]]
+    body: list[Instruction], places: set[tuple[int, int]]
 ) -> None:
-    marks = [(71, 13, 33, 4), (71, 13, 34, 3), (71, 14, 33, 9)]
+    marks = code("71 13 33 4; 71 13 34 3; 71 14 33 9")
     assert read_lengths(used(*body, marks=marks)) == places
     assert read_lengths(used(*body)) == set()
 
 
 def test_the_line_of_an_instruction() -> None:
-    body: list[_Instruction] = [(8, 70, 12, 1), (253,), (8, 70, 15, 2), (317,), (8, 71, 16, 3)]
-    ends: list[_Instruction] = [(56,), (54, 2, 4, 0, 3), (56,)]
-    found = module((7, 70, *text("k.comp")), (54, 2, 1, 0, 3), *body, *ends)
+    body: list[Instruction] = code("8 70 12 1; 253; 8 70 15 2; 317; 8 71 16 3")
+    ends: list[Instruction] = code("56; 54 2 4 0 3; 56")
+    found = module((7, 70, *words_of("k.comp")), (54, 2, 1, 0, 3), *body, *ends)
     lines = [line_of(found, number) for number in range(-1, 10)]
     assert lines == ["", "", "", "", "k.comp:12", "k.comp:12", "k.comp:15", "", ":16", "", ""]
 
 
-#: Atomic instructions, and what orders other memory in them (90): zero (8) in its place.
-ATOMICS: list[tuple[_Instruction, _Instruction]] = [
-    ((227, 5, 20, 13, 6, 90), (227, 5, 20, 13, 6, 8)),
-    ((228, 13, 6, 90, 7), (228, 13, 6, 8, 7)),
-    ((229, 5, 20, 13, 6, 90, 7), (229, 5, 20, 13, 6, 8, 7)),
-    ((230, 5, 20, 13, 6, 90, 90, 7, 7), (230, 5, 20, 13, 6, 8, 8, 7, 7)),
-    ((231, 5, 20, 13, 6, 90, 7), (231, 5, 20, 13, 6, 90, 7)),
-    ((232, 5, 20, 13, 6, 90), (232, 5, 20, 13, 6, 8)),
-    ((242, 5, 20, 13, 6, 90, 7), (242, 5, 20, 13, 6, 8, 7)),
-    ((243, 5, 20, 13, 6, 90, 7), (243, 5, 20, 13, 6, 90, 7)),
-    ((226, 5, 20, 13, 6, 90, 7), (226, 5, 20, 13, 6, 90, 7)),
-]
+#: Atomic instructions: 90 orders other memory, in the next ones zero (8).
+ATOMICS = code("""
+227 5 20 13 6 90
+228 13 6 90 7
+229 5 20 13 6 90 7
+230 5 20 13 6 90 90 7 7
+231 5 20 13 6 90 7
+232 5 20 13 6 90
+242 5 20 13 6 90 7
+243 5 20 13 6 90 7
+226 5 20 13 6 90 7
+""")
+RELAXED = code("""
+227 5 20 13 6 8
+228 13 6 8 7
+229 5 20 13 6 8 7
+230 5 20 13 6 8 8 7 7
+231 5 20 13 6 90 7
+232 5 20 13 6 8
+242 5 20 13 6 8 7
+243 5 20 13 6 90 7
+226 5 20 13 6 90 7
+""")
 
 
 @pytest.mark.parametrize(
     ("constants", "is_changed"),
     [
-        ([(21, 5, 32, 0), (43, 5, 8, 0), (43, 5, 9, 1)], True),
-        ([(21, 5, 32, 0), (43, 5, 9, 1)], False),
-        ([(21, 5, 32, 1), (43, 5, 8, 0)], False),
-        ([(21, 5, 32, 0), (50, 5, 8, 0)], False),
+        (code("21 5 32 0; 43 5 8 0; 43 5 9 1"), True),
+        (code("21 5 32 0; 43 5 9 1"), False),
+        (code("21 5 32 1; 43 5 8 0"), False),
+        (code("21 5 32 0; 50 5 8 0"), False),
     ],
 )
-def test_the_order_of_atomic_instructions(constants: list[_Instruction], is_changed: bool) -> None:
-    start = [*constants, (54, 2, 1, 0, 3)]
-    found = module(*start, *(before for before, _ in ATOMICS), (56,))
+def test_the_order_of_atomic_instructions(constants: list[Instruction], is_changed: bool) -> None:
+    start = [*constants, *code("54 2 1 0 3")]
+    found = module(*start, *ATOMICS, (56,))
     relax_atomics(found)
-    expected = [after if is_changed else before for before, after in ATOMICS]
+    expected = ATOMICS
+    if is_changed:
+        expected = RELAXED
     assert found.words == module(*start, *expected, (56,)).words
