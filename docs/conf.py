@@ -59,14 +59,10 @@ autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Make the sidebar from the lists of the indexes. Skip the fields of named tuples.
-
-    Write the generated pages before Sphinx looks for the pages.
-    """
+    """Add the generated sections and the sidebar's lists. Skip the fields of named tuples."""
 
     def read(_: Sphinx, name: str, source: list[str]) -> None:
-        if name in generated_pages.INDEXES:
-            source[0] = generated_pages.with_contents(source[0])
+        source[0] = generated_pages.built(name, source[0])
 
     def skip(*event: object) -> bool | None:
         """Skip the fields of named tuples, which the text of the class describes; Python's text has
@@ -78,7 +74,7 @@ def setup(app: Sphinx) -> None:
             else None
         )
 
-    app.connect("builder-inited", lambda app: generated_pages.write_pages(Path(app.srcdir)))
+    app.connect("env-get-outdated", lambda *_: generated_pages.names())
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)
     app.connect(

@@ -89,5 +89,5 @@ def test_the_tool_prints_the_tests_of_a_row(capsys: pytest.CaptureFixture[str]) 
     file, name = "tests/test_repository.py", "test_one_directory_for_each_backend"
     rows.main(["R36"])
     assert f"R36  {file}::{name}\n" in capsys.readouterr().out
-    section = rows.page().partition("## R36\n\n")[2].partition("\n\n## ")[0]
+    section = rows.section().partition("### R36\n\n")[2].partition("\n\n### ")[0]
     assert re.search(rf"^- `{file}`: .*`{name}`", section, re.MULTILINE)

@@ -54,11 +54,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 from devmod_workbench._cli import main  # noqa: E402
 from devmod_workbench._cli._known import KNOWN  # noqa: E402
 from generated_pages import INDEXES, entries  # noqa: E402 - a file of tools/
-from generated_pages import PAGES as GENERATED  # noqa: E402
+from generated_pages import SECTIONS as GENERATED  # noqa: E402
 
 DOCUMENTS = [
     *ROOT.glob("*.md"),
-    *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
+    *DOCS.rglob("*.md"),
     *ROOT.glob("*/README.md"),
     *ROOT.glob("*/*/README.md"),
     ROOT / "tests" / "golden" / "README.md",
@@ -151,10 +151,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.volume  # the build takes 30 s, and other tests compare the sources of the pages
 def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     pages = {path: Page(path) for path in built.rglob("*.html")}
-    assert {
-        path.relative_to(DOCS).with_suffix(".html")
-        for path in [*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)]
-    } <= {path.relative_to(built) for path in pages}
+    assert {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")} <= {
+        path.relative_to(built) for path in pages
+    }
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -202,8 +201,7 @@ def test_the_api_pages_have_every_public_name_once(built: Path) -> None:
 
 def slugs(document: Path) -> set[str]:
     """Return GitHub's anchors of the headings."""
-    page = GENERATED[document.name]() if document.name in GENERATED else document.read_text()
-    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
     return {
         re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(
@@ -221,9 +219,7 @@ def test_links_between_documents_work() -> None:
             if target.startswith(("http://", "https://")):
                 continue
             found = document.parent / target if target else document
-            # Only the built documentation has the generated pages.
-            exists = document.is_relative_to(DOCS) if found.name in GENERATED else found.exists()
-            if not exists or (anchor and anchor not in slugs(found)):
+            if not found.exists() or (anchor and anchor not in slugs(found)):
                 broken.append(f"{document.relative_to(ROOT)} → {target}#{anchor}")
     assert broken == []
 
@@ -320,21 +316,15 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
 def test_the_page_of_the_commands_has_each_command_with_its_options(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = GENERATED["commands.md"]()
+    page = GENERATED["command-line.md"]()
     for name in KNOWN:
         assert main([name, "--help"]) == 0
         options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
-        section = page.partition(f"\n## devmod {name}\n")[2].partition("\n## ")[0]
+        section = page.partition(f"\n### devmod {name}\n")[2].partition("\n### ")[0]
         assert "--help" in options
         assert {
             option for option in options if not re.search(rf"`[^`]*{option}\b", section)
         } == set(), name
-
-
-def test_git_ignores_the_generated_pages() -> None:
-    assert {f"/docs/{name}" for name in GENERATED} <= set(
-        (ROOT / ".gitignore").read_text().splitlines()
-    )
 
 
 def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
@@ -356,7 +346,7 @@ def test_the_indexes_list_every_page_once() -> None:
     for index in INDEXES:
         path = DOCS / f"{index}.md"
         listed += [path.parent / f"{page}.md" for _, page in entries(path.read_text())]
-    pages = {*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)} - {DOCS / "index.md"}
+    pages = {*DOCS.rglob("*.md")} - {DOCS / "index.md"}
     assert sorted(listed) == sorted(pages)
 
 
@@ -374,7 +364,7 @@ def test_the_first_use_of_a_term_on_a_page_is_its_explanation_or_links_to_the_gl
     for path in {ROOT / "README.md", *DOCS.glob("*.md")} - {DOCS / "glossary.md"}:
         prose = re.sub(NO_PROSE, "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
         first = re.search(rf"\b{term}s?\b(\*|\]\(\S*glossary\.md\))?", prose, re.IGNORECASE)
-        if first and not first[1] and path.name not in {"formats.md", *GENERATED}:
+        if first and not first[1] and path.name != "formats.md":
             missing.append(path.name)
     assert missing == []
 

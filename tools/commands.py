@@ -1,4 +1,6 @@
-"""The commands of all wheels of this repository with their options: the page docs/commands.md."""
+"""The commands of all wheels of this repository with their options: the end of
+docs/command-line.md.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,11 @@ import click
 from devmod_workbench._cli import group
 from devmod_workbench._cli._known import KNOWN
 
-INTRODUCTION = """\
-# Commands
 
-This page lists every command with its options, as `devmod COMMAND --help` does. `make docs` writes it from the commands.
-[The command line](command-line.md) has what they share: exit status, standard input and output, completion.
-"""
-
-
-def page() -> str:
-    """Return the page."""
+def section_of_all() -> str:
+    """Return the section of the page."""
     context = click.Context(group, info_name="devmod", **group.context_settings)
-    lines = [INTRODUCTION]
-    lines += ["| command | what it does | in the wheel |", "|---|---|---|"]
+    lines = ["| command | what it does | in the wheel |", "|---|---|---|"]
     lines += [
         f"| [`devmod {name}`](#devmod-{name}) | {entry.help} | `{entry.distribution}` |"
         for name, entry in KNOWN.items()
@@ -34,7 +28,7 @@ def page() -> str:
             raise SystemExit(
                 f"commands: the command {name!r} is not installed here; run make setup first"
             )
-        lines += section(command, click.Context(command, info_name=name, parent=context), 2)
+        lines += section(command, click.Context(command, info_name=name, parent=context), 3)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -1,23 +1,22 @@
-"""The pages of docs/ that `make docs` writes from code, and the sidebar of all pages.
+"""The sections of docs/ that `make docs` writes from code, and the sidebar of all pages.
 
-git ignores the pages, so a page that links to one also says how to see it.
+Only the built pages have the sections, so their pages also say how to see the same without a build.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import commands
 import rocm_functions
 import rows
 
-#: The text of each page by the name of its file in docs/.
-PAGES: dict[str, Callable[[], str]] = {
-    "commands.md": commands.page,
-    "rocm-functions.md": rocm_functions.page,
-    "rows.md": rows.page,
+#: The section at the end of a page, by the name of the page's file in docs/.
+SECTIONS: dict[str, Callable[[], str]] = {
+    "command-line.md": commands.section_of_all,
+    "contract.md": rows.section,
+    "rocm.md": rocm_functions.section,
 }
 
 #: The pages whose lists are the sidebar.
@@ -45,12 +44,16 @@ def with_contents(text: str) -> str:
     return text + "".join(tables)
 
 
-def write_pages(folder: Path) -> None:
-    """Write the pages into a folder. Leave a file with the same text, so that Sphinx does not read
-    it again.
-    """
-    for name, page in PAGES.items():
-        path = folder / name
-        text = page()
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+def names() -> list[str]:
+    """Return the pages with a section, which may change while the page's file does not."""
+    return [name.removesuffix(".md") for name in SECTIONS]
+
+
+def built(page: str, text: str) -> str:
+    """Return the text of a page, with its section and the sidebar's tables of contents."""
+    if page in INDEXES:
+        return with_contents(text)
+    section = SECTIONS.get(f"{page}.md")
+    if section is None:
+        return text
+    return f"{text}\n{section()}"

@@ -1,7 +1,7 @@
-"""The functions of CUDA and HIP that kernels call, with their state in devmod's headers: the page
-docs/rocm-functions.md.
+"""The functions of CUDA and HIP that kernels call, with their state in devmod's headers: the
+end of docs/rocm.md.
 
-python tools/rocm_functions.py    print the page
+python tools/rocm_functions.py    print the section
 
 compilers/targets/tests/test_rocm_functions.py compiles the list.
 """
@@ -9,17 +9,14 @@ compilers/targets/tests/test_rocm_functions.py compiles the list.
 from __future__ import annotations
 
 HEAD = """\
-# ROCm: functions of CUDA and HIP
-
-CUDA's functions for kernels, and those that HIP has beside them, with their state in [devmod's headers](rocm.md#the-headers).
+CUDA's functions for kernels, and those that HIP has beside them, with their state in [devmod's headers](#the-headers).
 A test compiles the whole list, and executes machine code of gfx1100 on an emulator.
-`make docs` writes this page from `tools/rocm_functions.py`.
 
 | state | meaning |
 |---|---|
-| executed | the emulator computes what NumPy or Python computes. [The page of ROCm](rocm.md#math) has the errors of the math functions |
+| executed | the emulator computes what NumPy or Python computes. [The table above](#math) has the errors of the math functions |
 | compiled | the headers have the function, and no test executes it |
-| library | the function needs [ROCm's device library](rocm.md#the-device-library). Without it, the CompileError names the function |
+| library | the function needs [ROCm's device library](#the-device-library). Without it, the CompileError names the function |
 | no | the headers have no such function. The CompileError names it |
 """
 #: By heading and state: the names, with spaces between them.
@@ -132,11 +129,11 @@ FUNCTIONS = {
 }
 
 
-def page() -> str:
-    """Return the page."""
+def section() -> str:
+    """Return the section of the page."""
     lines = [HEAD]
     for heading, states in FUNCTIONS.items():
-        lines += [f"## {heading}\n", "| state | functions |", "|---|---|"]
+        lines += [f"### {heading}\n", "| state | functions |", "|---|---|"]
         lines += [
             f"| {state} | {' '.join(f'`{name}`' for name in names.split())} |"
             for state, names in states.items()
@@ -146,4 +143,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    print(section(), end="")

@@ -1,5 +1,5 @@
-"""Which tests of `make test` show each row of the contract: the page docs/rows.md. Tests name their
-rows: `@pytest.mark.row("R8")`.
+"""Which tests of `make test` show each row of the contract: the end of docs/contract.md. Tests
+name their rows: `@pytest.mark.row("R8")`.
 
 python tools/rows.py            print the tests of all rows
 python tools/rows.py R8 R9      print the tests of these rows
@@ -31,15 +31,6 @@ FOLDERS = (
     "examples/*/tests",
     "tests",
 )
-
-HEAD = """# Which test shows each row
-
-A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`), and
-`make docs` writes this page from those names. Each test here is one of `make test`. The conformance kit also checks its rows on every
-backend: `devmod conformance KIND` lists them.
-
-To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_registry.py`; `-k` picks one by its name.
-"""
 
 
 def rows_of_the_contract() -> list[str]:
@@ -117,12 +108,12 @@ def _rows(mark: ast.expr) -> Iterator[str]:
                 yield argument.value
 
 
-def page() -> str:
-    """Return the page."""
+def section() -> str:
+    """Return the section of the page."""
     found = tests_by_row()
-    lines = [HEAD]
+    lines = []
     for row in rows_of_the_contract():
-        lines.append(f"## {row}\n")
+        lines.append(f"### {row}\n")
         for file, names in found.get(row, {}).items():
             lines.append(f"- `{file}`: {', '.join(f'`{name}`' for name in names)}")
         lines.append("")
