@@ -41,6 +41,16 @@ html_show_copyright = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css", "try.css"]
 
+#: The pages that have left, each with the section that has their content.
+REDIRECTS = {
+    "commands": "command-line.html#commands",
+    "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
+    "rows": "contract.html#which-test-shows-each-row",
+}
+templates_path = ["_templates"]
+html_additional_pages = dict.fromkeys(REDIRECTS, "redirect.html")
+html_context = {"redirects": REDIRECTS}
+
 myst_heading_anchors = 4  # the anchors that GitHub gives, so that a link works here and there
 
 default_role = "literal"  # `name` in a docstring is a name, as in Markdown

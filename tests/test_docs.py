@@ -168,6 +168,13 @@ def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.volume
+def test_the_built_address_of_a_page_that_has_left_leads_to_its_content(built: Path) -> None:
+    for page, target in redirects().items():
+        text = (built / f"{page}.html").read_text()
+        assert f'<meta http-equiv="refresh" content="0; url={target}">' in text
+
+
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<p id="here"><a href="#there">x</a><img src="b.png"></p>')
     page = Page(tmp_path / "a.html")
@@ -222,6 +229,25 @@ def test_links_between_documents_work() -> None:
             if not found.exists() or (anchor and anchor not in slugs(found)):
                 broken.append(f"{document.relative_to(ROOT)} → {target}#{anchor}")
     assert broken == []
+
+
+def redirects() -> dict[str, str]:
+    """Return the old addresses of docs/conf.py, each with its new one."""
+    tree = ast.parse((DOCS / "conf.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "REDIRECTS":
+            found: dict[str, str] = ast.literal_eval(node.value)
+            return found
+    raise AssertionError("docs/conf.py has no REDIRECTS")
+
+
+def test_an_old_address_leads_to_a_section_that_exists() -> None:
+    for page, target in redirects().items():
+        assert not (DOCS / f"{page}.md").exists(), page
+        name, _, anchor = target.partition(".html#")
+        found = DOCS / f"{name}.md"
+        assert found.exists(), page
+        assert anchor in slugs(found), page
 
 
 # -- the page for who upgrades
