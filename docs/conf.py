@@ -43,6 +43,9 @@ html_css_files = ["tables.css", "try.css"]
 
 #: The pages that have left, each with the section that has their content.
 REDIRECTS = {
+    "api-modules": "api.html#modules",
+    "api-readers": "api-build.html#devmod_readerssources",
+    "api-running": "api.html#running",
     "commands": "command-line.html#commands",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
