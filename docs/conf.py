@@ -47,6 +47,8 @@ REDIRECTS = {
     "api-readers": "api-build.html#devmod_readerssources",
     "api-running": "api.html#running",
     "commands": "command-line.html#commands",
+    "driver-api": "backend.html#what-more-a-device-can-do",
+    "hexagon-runner": "hexagon.html#a-board",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
 }

@@ -243,7 +243,7 @@ def test_a_function_of_the_stand_in_of_hip_is_on_its_list() -> None:
 def test_a_request_of_the_runner_of_hexagon_is_on_its_page_and_is_sent() -> None:
     code = between(text_of("plugins/devmod-hexagon/runner/main.c"), "operations[] = {", "};")
     requests = {*strings(code), "call"}  # which has items of any number
-    page = text_of("docs/hexagon-runner.md")
+    page = text_of("plugins/devmod-hexagon/runner/README.md")
     assert {*re.findall(r'^\| `\["(\w+)"', page, re.MULTILINE)} == requests
     client = "plugins/devmod-hexagon/src/devmod_hexagon"
     sent = strings("".join(path.read_text() for path in (ROOT / client).glob("*.py")))

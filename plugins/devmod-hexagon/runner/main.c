@@ -1,5 +1,5 @@
 /* The loop of the runner. It reads requests from file 0 and writes replies to file 1
- * (docs/hexagon-runner.md).
+ * (README.md).
  *
  *     runner ARENA_BYTES FILE
  *

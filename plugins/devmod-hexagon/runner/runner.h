@@ -1,6 +1,6 @@
 /* The program that runs Hexagon kernels on the device. The files:
  *
- *   main.c     the loop that executes requests (docs/hexagon-runner.md has the protocol)
+ *   main.c     the loop that executes requests (README.md has the protocol)
  *   frames.c   length-prefixed msgpack in and out
  *   image.c    maps a shared object into memory and applies its relocations
  *   exports.c  the functions that a shared object may import

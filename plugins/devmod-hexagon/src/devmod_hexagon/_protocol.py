@@ -1,4 +1,4 @@
-"""The protocol of a runner: requests and replies in frames. docs/hexagon-runner.md describes it.
+"""The protocol of a runner: requests and replies in frames. runner/README.md describes it.
 
 A frame is its length (u32, little-endian) and one msgpack array. A request is ``[operation, number,
 ...]``. Its reply is ``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The replies
