@@ -49,6 +49,7 @@ REDIRECTS = {
     "commands": "command-line.html#commands",
     "driver-api": "backend.html#what-more-a-device-can-do",
     "hexagon-runner": "hexagon.html#a-board",
+    "processes": "reliability.html#processes-and-forks",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
 }

@@ -1,4 +1,4 @@
-"""Forks (docs/processes.md): what a child may do with what its parent has opened, and how it ends;
+"""Forks (docs/reliability.md): what a child may do with what its parent has opened, and how it ends;
 and launches at the interpreter's exit.
 """
 

@@ -1,4 +1,4 @@
-"""Forks: a driver works only in the process that opened it (docs/processes.md).
+"""Forks: a driver works only in the process that opened it (docs/reliability.md).
 
 A forked child has none of the parent's driver threads and owners of driver locks, so a call in the
 child may never return. A backend calls `open_driver` before the first call of its driver. In a
