@@ -52,6 +52,7 @@ REDIRECTS = {
     "processes": "reliability.html#processes-and-forks",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
+    "tried": "comparison.html#projects-that-were-tried",
 }
 templates_path = ["_templates"]
 html_additional_pages = dict.fromkeys(REDIRECTS, "redirect.html")
