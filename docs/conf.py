@@ -48,6 +48,7 @@ REDIRECTS = {
     "api-running": "api.html#running",
     "commands": "command-line.html#commands",
     "driver-api": "backend.html#what-more-a-device-can-do",
+    "frozen": "own-wheel.html#frozen-vendored-registered-by-hand",
     "hexagon-runner": "hexagon.html#a-board",
     "processes": "reliability.html#processes-and-forks",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",

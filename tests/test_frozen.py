@@ -23,7 +23,11 @@ import devmod
 from environments import InstallError
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "frozen.md").read_text(encoding="utf-8")
+PAGE = (
+    (ROOT / "docs" / "own-wheel.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Frozen, vendored, registered by hand\n")[2]
+)
 
 #: A backend of a few lines; its kind is one that core does not know.
 ACME = """
