@@ -54,6 +54,7 @@ REDIRECTS = {
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
     "tried": "comparison.html#projects-that-were-tried",
+    "try": "browser.html#try-it-here",
 }
 templates_path = ["_templates"]
 html_additional_pages = dict.fromkeys(REDIRECTS, "redirect.html")

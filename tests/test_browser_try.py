@@ -1,5 +1,5 @@
-"""The page docs/try.md, from a plain file server: a digit by mouse and by keyboard, a photo, and a
-browser without WebGPU.
+"""The kernels that docs/browser.md runs, from a plain file server: a digit by mouse and by
+keyboard, a photo, and a browser without WebGPU.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
     try_page.write_files(folder / "_static")
     text = (
-        (ROOT / "docs" / "try.md")
+        (ROOT / "docs" / "browser.md")
         .read_text(encoding="utf-8")
+        .partition("\n## Try it here\n")[2]
+        .partition("\n## ")[0]
         .replace("![A recorded", '<img src="images/try.png" alt="recorded">![A recorded')
     )
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><link rel="stylesheet" href="_static/try.css"><title>try</title>'

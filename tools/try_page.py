@@ -1,5 +1,5 @@
-"""The files that docs/try.md fetches: the npm package, the two `.devmod` files, and a photo. `make
-docs` copies them to the built pages.
+"""The files that docs/browser.md fetches: the npm package, the two `.devmod` files, and a photo.
+`make docs` copies them to the built pages.
 """
 
 from __future__ import annotations

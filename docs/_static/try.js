@@ -1,4 +1,4 @@
-// The page docs/try.md: a classifier of drawn digits, and a program that improves a photo.
+// The page docs/browser.md: a classifier of drawn digits, and a program that improves a photo.
 
 /** The bytes that each part fetches. `make docs` writes them. */
 const BYTES = { package: 0, digits: 0, pictures: 0, lake: 0 };
