@@ -55,6 +55,7 @@ REDIRECTS = {
     "rows": "contract.html#which-test-shows-each-row",
     "tried": "comparison.html#projects-that-were-tried",
     "try": "browser.html#try-it-here",
+    "tvm": "frameworks.html#run-tvms-models-on-opencl-vulkan-webgpu",
 }
 templates_path = ["_templates"]
 html_additional_pages = dict.fromkeys(REDIRECTS, "redirect.html")
