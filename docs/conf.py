@@ -56,6 +56,7 @@ REDIRECTS = {
     "tried": "comparison.html#projects-that-were-tried",
     "try": "browser.html#try-it-here",
     "tvm": "frameworks.html#run-tvms-models-on-opencl-vulkan-webgpu",
+    "upgrading": "errors.html#if-versions-do-not-fit",
 }
 templates_path = ["_templates"]
 html_additional_pages = dict.fromkeys(REDIRECTS, "redirect.html")

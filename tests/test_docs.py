@@ -251,7 +251,7 @@ def test_an_old_address_leads_to_a_section_that_exists() -> None:
         assert anchor in slugs(found), page
 
 
-# -- the page for who upgrades
+# -- versions that do not fit
 
 
 def code() -> str:
@@ -264,7 +264,7 @@ def code() -> str:
 
 def test_the_page_explains_messages_that_the_code_has() -> None:
     section = (
-        (DOCS / "upgrading.md")
+        (DOCS / "errors.md")
         .read_text()
         .partition("## If versions do not fit\n")[2]
         .partition("\n## ")[0]
