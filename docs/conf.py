@@ -53,6 +53,7 @@ REDIRECTS = {
     "processes": "reliability.html#processes-and-forks",
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
+    "sanitize": "cuda-without-a-gpu.html#sanitize-a-kernel",
     "tried": "comparison.html#projects-that-were-tried",
     "try": "browser.html#try-it-here",
     "tvm": "frameworks.html#run-tvms-models-on-opencl-vulkan-webgpu",

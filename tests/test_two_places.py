@@ -199,7 +199,7 @@ def test_a_key_of_a_policy_is_on_the_page() -> None:
 
 
 def test_a_check_of_the_sanitizer_is_on_the_page() -> None:
-    cells = first_cells("docs/sanitize.md", "devmod-simulators: 2 reports\n```\n")
+    cells = first_cells("docs/cuda-without-a-gpu.md", "devmod-simulators: 2 reports\n```\n")
     assert [cell.strip(" `") for cell in cells[1:]] == [*CHECKS]
 
 
