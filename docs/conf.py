@@ -54,6 +54,7 @@ REDIRECTS = {
     "rocm-functions": "rocm.html#functions-of-cuda-and-hip",
     "rows": "contract.html#which-test-shows-each-row",
     "sanitize": "cuda-without-a-gpu.html#sanitize-a-kernel",
+    "test-in-ci": "find-out-what-is-wrong.html#test-in-ci-without-a-gpu",
     "tried": "comparison.html#projects-that-were-tried",
     "try": "browser.html#try-it-here",
     "tvm": "frameworks.html#run-tvms-models-on-opencl-vulkan-webgpu",

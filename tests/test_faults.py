@@ -1,4 +1,4 @@
-"""The table of docs/find-out-what-is-wrong.md: what `devmod.testing` finds. The plugins' tests
+"""The table of docs/reliability.md: what `devmod.testing` finds. The plugins' tests
 compare each kind with its column.
 """
 

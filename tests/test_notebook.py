@@ -20,11 +20,11 @@ import devmod
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOK = EXAMPLES / "one_call.ipynb"
 #: Wrong calls in further cells.
-#: What reads the text of a kernel, from docs/find-out-what-is-wrong.md.
+#: What reads the text of a kernel, from docs/calling.md.
 (PRINTING,) = [
     f"import devmod\n{block}"
     for mark, _, block in blocks(
-        (EXAMPLES.parent / "docs" / "find-out-what-is-wrong.md").read_text()
+        (EXAMPLES.parent / "docs" / "calling.md").read_text()
     )
     if mark == "run" and "os.dup2" in block
 ]

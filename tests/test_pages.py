@@ -40,7 +40,6 @@ PAGES = (
     "programs.md",
     "remote.md",
     "rocm.md",
-    "test-in-ci.md",
     "trust.md",
     "tune.md",
 )
@@ -64,7 +63,6 @@ NOT_RUN = {
     "programs.md": 1,
     "remote.md": 6,
     "rocm.md": 1,
-    "test-in-ci.md": 0,
     "trust.md": 0,
     "tune.md": 0,
 }

@@ -1,5 +1,5 @@
 """What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them.
-docs/find-out-what-is-wrong.md has the table.
+docs/reliability.md has the table.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str
 def test_verify_finds_wrong_candidates() -> None:
     found = outcomes(WRONG)
     page = (
-        (DOCS / "find-out-what-is-wrong.md")
+        (DOCS / "reliability.md")
         .read_text()
-        .partition("| verify | wrong candidate |")[2]
+        .partition("| verify | wrong source |")[2]
         .partition("\n## ")[0]
     )
     rows = re.findall(r"^\| ([a-z ]+) \| (.*) \|$", page, re.MULTILINE)

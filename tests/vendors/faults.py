@@ -1,7 +1,7 @@
 """Twenty-four kernels with one fault each, and their sound twins: what `assert_kernel` and its
 guard find on each kind.
 
-docs/find-out-what-is-wrong.md has the table. Each kernel writes y from x; both have n elements. `i`
+docs/reliability.md has the table. Each kernel writes y from x; both have n elements. `i`
 is the number of the thread, `l` that in its block of 64 threads, and `g` the number of the block.
 `t` is an array of 64 elements in local memory.
 """
@@ -198,10 +198,10 @@ def source(language: str, faults: dict[str, Fault]) -> str:
 def table() -> dict[str, dict[str, str]]:
     """The table of the page: what is found, by the label of the fault and the kind."""
     section = (
-        (DOCS / "find-out-what-is-wrong.md")
+        (DOCS / "reliability.md")
         .read_text()
         .partition("### What is found\n")[2]
-        .partition("\n## ")[0]
+        .partition("\n### ")[0]
     )
     table = {}
     for found, faults in re.findall(r"^\| ([a-z ]+) \| (.*) \|$", section, re.MULTILINE)[1:]:

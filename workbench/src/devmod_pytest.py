@@ -1,5 +1,5 @@
 """The mark ``devices`` of pytest: a test runs on every device of this machine.
-docs/test-in-ci.md shows the use.
+docs/find-out-what-is-wrong.md shows the use.
 
 pytest imports this module in every session, so it is outside of `devmod_runtime`, and imports that
 for the first test with the mark.

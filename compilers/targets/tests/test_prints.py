@@ -26,7 +26,7 @@ SLANG = """[shader("compute")] [numthreads(1, 1, 1)] void k(RWStructuredBuffer<f
     y[0] = 3;
 }
 """
-ENDING = " prints nothing without Vulkan's validation layers. Enable their printing (docs/find-out-what-is-wrong.md), or write the values to an array"
+ENDING = " prints nothing without Vulkan's validation layers. Enable their printing (docs/vulkan.md), or write the values to an array"
 
 
 @pytest.mark.parametrize(

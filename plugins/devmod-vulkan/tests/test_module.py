@@ -1050,7 +1050,7 @@ for _ in range(8):
 
 
 def test_the_layers_print_what_a_shader_prints(device: Any) -> None:
-    """The command of docs/find-out-what-is-wrong.md. The text of each kernel is there although its
+    """The command of docs/vulkan.md. The text of each kernel is there although its
     pipeline is destroyed after the wait. A warning of the layers that their buffer of text is full
     is no error of the program.
     """

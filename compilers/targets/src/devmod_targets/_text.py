@@ -215,5 +215,5 @@ def dropped_print(name: str, text: str, spirv: bytes) -> str:
     place, what = print_place(name, text)
     return (
         f"{place}: warning: {what} prints nothing without Vulkan's validation layers. Enable their printing "
-        "(docs/find-out-what-is-wrong.md), or write the values to an array"
+        "(docs/vulkan.md), or write the values to an array"
     )
