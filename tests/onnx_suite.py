@@ -47,7 +47,6 @@ CLASSES = {
     "decision trees and other classic models": r"ai\.onnx\.ml",
     "shapes that depend on data": r"depends on the data of an input|'(NonMaxSuppression|NonZero|Unique)'",
     "random numbers": r"Bernoulli|makes random numbers",
-    "n-grams and image regions": r"'(RoiAlign|TfIdfVectorizer)'",
     "control flow": r"control flow|'(If|Loop|Scan)'",
     "recurrent layers": r"'(GRU|LSTM|RNN|DynamicQuantizeLSTM)'",
     "arrays without elements": r"is an empty array of shape",

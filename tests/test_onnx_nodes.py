@@ -32,7 +32,7 @@ FEW = (
     *("Adagrad", "BitCast", "CausalConvWithState", "Col2Im", "ConvInteger", "CumProd"),
     *("DeformConv", "Det", "DynamicQuantizeLinear", "LpNormalization", "MaxUnpool", "Mod"),
     *("MelWeightMatrix", "Momentum", "OptionalHasElement", "Range", "ReverseSequence"),
-    *("RoiAlign", "SpaceToDepth", "STFT", "SwiGLU", "TfIdfVectorizer"),
+    *("RoiAlign", "SpaceToDepth", "STFT", "SwiGLU"),
 )
 #: The operators of which `make test` computes a case on devices: those of this project, and those
 #: that tinygrad writes otherwise for devices.
@@ -43,6 +43,7 @@ ON_DEVICES = {
     "DynamicQuantizeLinear": "test_dynamicquantizelinear",
     "GridSample": "test_gridsample_reflection_padding",
     "IsNaN": "test_isnan_float16",
+    "TfIdfVectorizer": "test_tfidfvectorizer_tf_batch_uniandbigrams_skip5",
 }
 
 

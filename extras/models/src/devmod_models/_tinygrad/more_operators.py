@@ -173,6 +173,50 @@ def _lp_pool(x: Tensor, *, p: int = 2, kernel_shape: Sequence[int], **options: A
     return ((mean * prod(kernel_shape)) ** (1 / p)).cast(x.dtype)
 
 
+def _tf_idf(
+    x: Tensor,
+    *,
+    max_gram_length: int,
+    max_skip_count: int,
+    min_gram_length: int,
+    mode: str,
+    ngram_counts: Sequence[int],
+    ngram_indexes: Sequence[int],
+    pool_int64s: Sequence[int] = (),
+    weights: Sequence[float] = (),
+) -> Tensor:
+    """Count the n-grams of the pool in each row."""
+    rows = x.reshape(-1, x.shape[-1])
+    counts = []
+    pool = np.array(pool_int64s, np.int32)
+    for size, part in enumerate(np.split(pool, ngram_counts[1:]), 1):
+        grams = part.reshape(-1, size)
+        if not len(grams):
+            continue
+        wanted = _constant(grams)
+        count: Any = Tensor.zeros(rows.shape[0], len(grams))
+        for step in range(1, max_skip_count + 2):
+            span = step * (size - 1) + 1
+            # A gram of one element has no gaps.
+            if (
+                span > rows.shape[1]
+                or step > span
+                or not min_gram_length <= size <= max_gram_length
+            ):
+                break
+            windows = rows.unfold(1, span, 1)[:, :, ::step].unsqueeze(2)
+            count = count + (windows == wanted).all(3).cast(dtypes.float32).sum(1)
+        counts.append(count)
+    width = max(ngram_indexes) + 1
+    columns = _constant(np.array(ngram_indexes)).one_hot(width).cast(dtypes.float32)
+    result = Tensor.cat(*counts, dim=1) @ columns
+    if mode == "IDF":
+        result = (result > 0).cast(dtypes.float32)
+    if weights and mode != "TF":
+        result = result * _constant(np.array(weights, np.float32))
+    return result.reshape(*x.shape[:-1], width)
+
+
 OPERATORS: dict[str, Any] = {
     **sampling.OPERATORS,
     "BitCast": _bit_cast,
@@ -184,6 +228,7 @@ OPERATORS: dict[str, Any] = {
     "MelWeightMatrix": _mel_weight_matrix,
     "ReverseSequence": _reverse_sequence,
     "STFT": _stft,
+    "TfIdfVectorizer": _tf_idf,
 }
 #: The inputs that are numbers of Python.
 PYTHON_INPUTS = {

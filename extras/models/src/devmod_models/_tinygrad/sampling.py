@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,49 @@ def _deform_conv(
     return onnx_ops["Conv"](image, weight, bias, group=group, strides=kernel)
 
 
+def _roi_align(
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    if sampling_ratio <= 0:
+        raise CompileError(
+            "its number of samples depends on the data of an input. Give it: sampling_ratio"
+        )
+    count = rois.shape[0]
+    is_half = coordinate_transformation_mode == "half_pixel"
+    edges = rois * spatial_scale - is_half / 2
+    shape = (count, output_height * sampling_ratio, output_width * sampling_ratio)
+    axes = []
+    is_near: Any = True
+    for axis, length in enumerate(shape[1:]):
+        low = edges[:, 1 - axis : 2 - axis]
+        size = edges[:, 3 - axis : 4 - axis] - low
+        if not is_half:
+            size = size.maximum(1.0)
+        place = low + size * ((Tensor.arange(length) + 0.5) / length)
+        place = place.unsqueeze(2 - axis).expand(shape).reshape(count, -1)
+        is_near = (place >= -1) & (place <= x.shape[axis + 2]) & is_near
+        axes.append(_neighbours(place.clamp(0, x.shape[axis + 2] - 1)))
+    images = x[batch_indices.cast(dtypes.int32)]
+    corners = [*_corners(images, axes)]
+    sides = (count, -1, output_height, sampling_ratio, output_width, sampling_ratio)
+    samples = Tensor.usum(*corners)
+    if mode == "max":
+        samples = reduce(Tensor.maximum, corners)
+    samples = is_near.unsqueeze(1).where(samples, 0).reshape(sides)
+    if mode == "max":
+        return samples.max((3, 5))
+    return samples.mean((3, 5))
+
+
 def _col2im(
     x: Tensor,
     image_shape: Sequence[int],
@@ -169,4 +213,5 @@ OPERATORS: dict[str, Any] = {
     "Col2Im": _col2im,
     "DeformConv": _deform_conv,
     "GridSample": _grid_sample,
+    "RoiAlign": _roi_align,
 }
