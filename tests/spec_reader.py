@@ -988,7 +988,7 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
 # -- the .devmod file
 
 
-def read_bundle(data: bytes) -> dict[str, Any]:
+def read_bundle(data: bytes) -> dict[str, Any]:  # noqa: C901, PLR0915 - the page from top to bottom
     """Return the index, checked: the roots, the candidates, the records and the attachments. The
     field "bytes" of a record has its bytes.
     """

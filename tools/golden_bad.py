@@ -109,7 +109,7 @@ def _tree(*modules: Any, roots: Any = (0,), **more: Any) -> dict[str, Any]:
     return {"roots": list(roots), "modules": list(modules), **more}
 
 
-def _bundles() -> Iterator[tuple[str, bytes]]:
+def _bundles() -> Iterator[tuple[str, bytes]]:  # noqa: PLR0915 - a list of files
     good = _file(_tree(entry()))
     node = {"kind": "bundle"}
     yield "empty", b""

@@ -61,7 +61,7 @@ MOST = {
 }
 
 
-def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
+def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:  # noqa: C901, PLR0915 - each shares objects of wgpu with the next
     """Return the device, and the loops of launches by name."""
     device: Any = devmod.device("webgpu")
     import wgpu

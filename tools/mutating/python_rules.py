@@ -57,7 +57,7 @@ class _Rules(Recorder):
             if node is not None:
                 self.visit(node)
 
-    def visit(self, node: ast.AST) -> None:
+    def visit(self, node: ast.AST) -> None:  # noqa: C901 - a case for each node
         """Record the changes of a node and of those below it."""
         if _is_skipped(node):
             return

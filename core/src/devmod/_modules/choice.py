@@ -425,7 +425,7 @@ def candidates_on(name: str, modules: Sequence[Module], device: Device) -> Itera
         yield from _fitting(verdicts(name, of_kind[0], of_kind, (), device), [])
 
 
-def _kind_verdicts(
+def _kind_verdicts(  # noqa: C901 - each way to end yields all candidates
     name: str,
     owner: Module,
     kind: str,
