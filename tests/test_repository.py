@@ -229,25 +229,6 @@ def test_one_directory_for_each_backend() -> None:
         assert (plugin / "tests").is_dir()
 
 
-def test_the_places_to_change_are_there() -> None:
-    """The table of CONTRIBUTING.md names files, and names in them."""
-    table = (
-        (ROOT / "CONTRIBUTING.md")
-        .read_text()
-        .partition("## Where to change what\n")[2]
-        .partition("\n## ")[0]
-    )
-    places = re.findall(r"`([\w./-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?", table)
-    assert len(places) > 20
-    for place, names in places:
-        path = ROOT / place
-        assert path.exists(), place
-        for name in re.findall(r"\w+", names):
-            assert re.search(
-                rf"^\s*(?:def |class |function |)\b{name}\b", path.read_text(), re.MULTILINE
-            ), f"{place} has no {name}"
-
-
 def test_the_browser_has_the_table_of_types() -> None:
     from devmod._values import dtypes
 

@@ -31,6 +31,10 @@ from devmod.testing import assert_kernel
 from devmod_opencl import _pocl
 from devmod_workbench._cli import main
 
+# Where to change: an error that users meet first
+#   here: the function that raises it
+#   also: `docs/symptoms.md`
+#   tests: `tests/test_symptoms.py`
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "symptoms.md"
 ROWS = re.findall(r"^\| `(.+)` \| .+? \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
 SCALE = "__kernel void scale(__global float *x, float a) { x[get_global_id(0)] *= a; }"

@@ -1,7 +1,7 @@
-"""Tests that compare two places of one thing: one for each row of "Where to change what" in
-CONTRIBUTING.md whose places no other test compares.
+"""Tests that compare two places of one thing: one for each comment "Where to change"
+(`tools/where.py`) whose places no other test compares.
 
-`tests/test_contributing.py` checks that each row has such a test.
+`tests/test_where.py` checks that each has such a test. `tests/test_new_members.py` compares lists.
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ import lzma
 import struct
 from collections.abc import Mapping
 
+# Where to change: a binary of a wheel, or what it is linked with
+#   here: the wheel's notices; `make hexagon-runner` writes
+#     `plugins/devmod-hexagon/THIRD-PARTY-NOTICES`
+#   also: `tools/binaries.py` (`_MARKS`), `tests/test_wheels.py` (`BINARIES`)
+#   tests: `tests/test_wheels.py`, `tests/test_release.py`
 #: What a binary has in it if it contains the code of somebody else, and what their notice says.
 _MARKS = {
     "musl": (b"No error information\0Illegal byte sequence\0", "Copyright © 2005-2020 Rich Felker"),

@@ -66,7 +66,8 @@ class Breakage(NamedTuple):
     limit
         The longest run of the tests in seconds: less than usual for a fault that makes one hang.
     row
-        The row of CONTRIBUTING's table of which the fault changes one place alone.
+        The comment "Where to change" (`tools/where.py`) of which the fault changes one place
+        alone.
     """
 
     name: str

@@ -32,6 +32,11 @@ def section_of_all() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+# Where to change: an option of a command
+#   here: `devmod COMMAND --help` and docs/commands.md are written from the option itself, in the
+#     file of the command
+#   also: a page of `docs/`, or `WITHOUT_A_PAGE` in `tests/test_new_members.py`
+#   tests: `tests/test_new_members.py`, `tests/test_docs.py`
 def section(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
     """Yield the lines of a command's section, and of those of its subcommands."""
     yield f"{'#' * level} {context.command_path}\n"

@@ -19,6 +19,10 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "rocm.md": rocm_functions.section,
 }
 
+# Where to change: a page of the docs
+#   here: `docs/`, and a list of `docs/index.md`; a reason goes to the note of its part in
+#     `docs/design/`
+#   tests: `tests/test_docs.py`
 #: The pages whose lists are the sidebar.
 INDEXES = ("index", "api", "design/README")
 _ENTRY = re.compile(r"^[-|] \[(.+?)\]\(([\w/-]+)\.md\)", re.MULTILINE)

@@ -40,6 +40,10 @@ FLAGS = (
 )
 
 
+# Where to change: a function that Hexagon kernels import
+#   here: `plugins/devmod-hexagon/runner/exports.c`; then `make hexagon-runner`. `docs/hexagon.md`
+#     names the headers that have some
+#   tests: `plugins/devmod-hexagon/tests/test_library.py`
 def sources() -> list[Path]:
     """Return the C files."""
     return sorted(FOLDER.joinpath("runner").glob("*.c"))

@@ -15,6 +15,10 @@ from system import node_packages
 
 #: Where the repository has it.
 PLACE = Path("browser", "js")
+# Where to change: the npm package: its files, types or version
+#   here: `extras/browser/js/package.json`; `extras/browser/js/types.js` for the texts of types
+#   also: `tools/npm_package.py`
+#   tests: `tests/test_browser_package.py`, `tests/test_release.py`
 #: What it has beside its types.
 _FILES = {"package.json", "README.md", "LICENSE", "dist/index.js", "types/index.d.ts"}
 _TYPES = re.compile(r"types/\w+\.d\.ts")

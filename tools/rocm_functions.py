@@ -19,6 +19,11 @@ A test compiles the whole list, and executes machine code of gfx1100 on an emula
 | library | the function needs [ROCm's device library](#the-device-library). Without it, the CompileError names the function |
 | no | the headers have no such function. The CompileError names it |
 """
+# Where to change: a function of HIP's headers
+#   here: `compilers/targets/src/devmod_targets/rocm/headers/` (`devmod_hip_complete.h`, unless most
+#     kernels use it)
+#   also: `tools/rocm_functions.py` (`FUNCTIONS`)
+#   tests: `compilers/targets/tests/test_rocm_functions.py`
 #: By heading and state: the names, with spaces between them.
 FUNCTIONS = {
     "Math: float": {

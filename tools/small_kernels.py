@@ -17,6 +17,9 @@ from devmod_targets.doctor import small_payload
 _PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 
 
+# Where to change: the small kernel that `devmod doctor` compiles and runs
+#   here: `small_kernel.*` beside the kind's `toolchain.py`, then `python tools/small_kernels.py`
+#   tests: `tests/test_every_kind.py`, `compilers/targets/tests/test_doctor.py`
 def payloads() -> dict[Path, Callable[[], bytes]]:
     """Return what makes the contents of each file."""
     found: dict[Path, Callable[[], bytes]] = {}

@@ -13,6 +13,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = Path("src") / "devmod_workbench" / "_view"
+# Where to change: a view, a form or a colour of the page of `devmod view`
+#   here: `extras/browser/page` (`page.js` loads the others, `page.css` has the style)
+#   also: `workbench/hatch_build.py` (`SUFFIXES`) for a new type of file
+#   tests: `tests/test_two_places.py`, `tests/test_browser_page.py`; `tests/test_browser_forms.py`
+#     for forms and their errors, also in a narrow window
 #: The suffixes of the page's files. Other files are not added.
 SUFFIXES = (".html", ".css", ".js", ".svg", ".png", ".devmod", ".txt")
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+# Where to change: an error class
+#   also: `__all__` in this file; `core/src/devmod/__init__.py` (`_NAMES`); `docs/errors.md`
+#   tests: `tests/test_two_places.py`, `tests/test_docs.py`, `tests/test_new_members.py`
 class DevmodError(Exception):
     """Base class of devmod's exceptions.
 
@@ -413,6 +416,9 @@ def pip_install(*words: str) -> str:
     return command
 
 
+# Where to change: the text of an error for a missing wheel
+#   here: `not_installed`, `pip_install`; `runtime_not_linked` for the text of a fallback
+#   tests: `core/tests/test_create.py`, `tests/test_clean_install.py`
 def not_installed(subject: str, distribution: str, *modules: str) -> str:
     """Return the sentences about a missing distribution or program, with the command that installs
     it.

@@ -56,6 +56,10 @@ def variants_of(target: Target) -> tuple[Target, ...]:
     return tuple(import_compiler(spec)[1](target))
 
 
+# Where to change: the compiler of a kind
+#   here: a package in `compilers/targets/src/devmod_targets/`, which the kind's `SPEC` names
+#   also: `core/pyproject.toml`, an extra `build-<kind>`, which `SPEC` names too
+#   tests: `tests/test_two_places.py`
 def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
     """Return the compiler of a kind, and the function that splits a target into the targets of
     single payloads.

@@ -64,6 +64,14 @@ _COMPARISONS = dict(
 _LAUNCH = ("grid", "threads", "block")
 #: A comparison with its operands.
 _Comparison = tuple[str, Expression, Expression]
+# Where to change: a key of programs
+#   here: `_ROLES` parses it; `compilers/readers/src/devmod_readers/programs/` (`_model.py`,
+#     `_wire.py`, `_check.py`)
+#   also: `core/src/devmod/_modules/compile.py` (`program`): the parameter; `docs/programs.md`,
+#     `docs/formats.md`; `plugins/runtime/src/devmod_runtime/_program/plan.py`: what a call does
+#     with it
+#   tests: `tests/test_two_places.py`, `compilers/targets/tests/test_programs.py`,
+#     `tests/test_program_calls.py`
 #: The roles of the declared arrays by their key.
 _ROLES = {
     "inputs": "input",

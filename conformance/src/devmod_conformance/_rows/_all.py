@@ -13,6 +13,11 @@ from devmod_conformance._rows import (
     serialization,
 )
 
+# Where to change: a row of the conformance kit
+#   here: `conformance/src/devmod_conformance/_rows/`, by what it checks; its mark in
+#     `docs/contract.md`, if it is a new one
+#   tests: `conformance/tests/test_conformance_kit.py`: a fault of
+#     `conformance/tests/toy/toy_faults/` that the row alone notices
 _ALL = [
     each
     for part in (modules, serialization, builds, calls, execution, images, processes)

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 #: n compressed bytes unpack to at most so many objects of msgpack, and n more. Elsewhere each
 #: object takes a byte of the file.
 FREE_VALUES = 1 << 20
+# Where to change: a compression of payloads
+#   here: `COMPRESS_LEVELS`, `compress`, `decompress`, `core/src/devmod/_formats/index.py`
+#     (`COMPRESSED`); the other readers, as for a field of a file, and
+#     `extras/browser/js/src/bundle.js`; `compilers/targets/src/devmod_targets/build/read.py` and
+#     the options `--compress`; `core/src/devmod/_files/save.py` (`_compress`),
+#     `core/src/devmod/_modules/stored.py` and `core/src/devmod/_formats/parts.py`, which call them;
+#     the extra in `core/pyproject.toml`; texts that name zstd:
+#     `core/src/devmod/_files/bundle_file.py`, `schema_frame.json` beside `read.py`,
+#     `docs/bundles.md`, `docs/browser.md`
+#   tests: `core/tests/test_compressed.py`, `core/tests/test_parts.py`, `tests/test_readers.py`
 #: The values of the argument `compress` of a save, each with the level of zstd: 0 compresses
 #: nothing, -1 leaves bytes as they are.
 COMPRESS_LEVELS: dict[str | None, int] = {

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     #: they are one request.
     ReadParts = Callable[[Sequence[Place]], Sequence[memoryview]]
 
+# Where to change: the header of a file
+#   here: `MAGIC`, `HEADER`, `read_head`
+#   also: `core/src/devmod/_files/save.py` (`write`) writes it; `extras/browser/js/src/head.js` has
+#     the browser's copy; docs/formats.md
+#   tests: `tests/test_repository.py`, `tests/test_formats_page.py`
 MAGIC = b"\x89devmod\n"
 #: The number in the header of version 1 of the format, the newest. Lower numbers are of files that
 #: no release wrote.
@@ -48,6 +53,13 @@ MAX_BARE = 1024
 #: The maximum depth of imports in a bundle and in the output of `devmod inspect`.
 MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
+# Where to change: a limit of a reader
+#   here: `MAX_…` and `_MAX_…` at the top of the reader's file: `core/src/devmod/_formats/index.py`
+#     and `core/src/devmod/_formats/msgpack.py` for devmod's own files,
+#     `compilers/readers/src/devmod_readers/` for other formats
+#   also: for devmod's own files the other readers: `compilers/readers/c/devmod_reader.c`,
+#     `extras/browser/js/src/pages.js`, `tests/spec_reader.py`; `docs/formats.md`
+#   tests: `tests/test_repository.py`, `tests/test_formats_page.py`, `tests/test_new_members.py`
 #: The maximum size of a head and of a page in bytes.
 MAX_INDEX = 64 << 20
 #: The most bytes by which the bytes of a record begin behind a multiple of `ALIGN`, and the largest
@@ -79,6 +91,13 @@ FREE_UNPACKED = 1 << 20
 MAX_RATIO = 256
 
 
+# Where to change: a field of a file
+#   here: `Entry`, `_FIELDS`; `pages.py` reads the index, `core/src/devmod/_files/index_writer.py`
+#     writes it
+#   also: `docs/formats.md`, and the other readers: `compilers/readers/c/devmod_reader.c`
+#     (`read_record`), `extras/browser/js/src/head.js` (`readEntry`), `tests/spec_reader.py`
+#     (`KEYS`)
+#   tests: `tests/test_two_places.py`, `tests/test_readers.py`
 class Entry:
     """One module in the index; or sources of modules, or a part of constants, which have no kind.
 

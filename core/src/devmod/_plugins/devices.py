@@ -75,6 +75,10 @@ def device(kind: str, index: int | None = None) -> Device:
     return _device(kind, index)
 
 
+# Where to change: a device's name in texts, such as "opencl:1"
+#   here: `plugins/runtime/src/devmod_runtime/_device/device.py` (`__repr__`): with the driver's
+#     name of it
+#   tests: `workbench/tests/test_explain.py`, `plugins/runtime/tests/toy/test_device.py`
 def device_label(device: Any) -> str:
     """Return the kind and the number of a device, as in "opencl:1"."""
     return f"{device.kind}:{device.index}"

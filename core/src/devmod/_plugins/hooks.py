@@ -72,6 +72,10 @@ class Hooks:
         """
 
 
+# Where to change: a hook
+#   here: `_ALL`, and a method of `Hooks`
+#   also: `docs/backend.md`; `hooks.callers` where it acts
+#   tests: `tests/test_tutorial.py`, `core/tests/test_hooks.py`
 #: Every hook, and those with the parameter `kind`.
 _ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")

@@ -114,6 +114,12 @@ def disk_usage(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
 
 
+# Where to change: which files a cache on the disk keeps
+#   here: `enforce_bound`, `remove_oldest`, `files`; `core/src/devmod/_util/program_cache.py` for
+#     programs that devmod starts; `core/src/devmod/_util/disk_cache.py` (`size_bound`); what one
+#     entry has: the backend's file, such as `plugins/devmod-vulkan/src/devmod_vulkan/_pipeline.py`
+#     (`_store`)
+#   tests: `core/tests/test_disk_cache.py`, `workbench/tests/test_cache_command.py`
 def enforce_bound(base: str, size: int, bound: int, kind: str = "") -> None:
     """Remove the least recently used entries if all may take more than `bound` bytes. `size` bytes
     were just written.

@@ -50,6 +50,8 @@ def cache_dir() -> str:
 # -- trust: a cache has code that is run, so only this user and root may write to it
 
 
+# Where to change: who may write to a cache on the disk
+#   tests: `core/tests/test_disk_cache.py`
 def folder_problem(folder: str) -> str:
     """Return why the files in a folder cannot be trusted; "" if they can, or if the folder is
     missing.

@@ -9,6 +9,10 @@ import os
 _FALSE = ("0", "false")
 
 
+# Where to change: an environment variable
+#   here: the function that reads it, with one of `core/src/devmod/_util/environment.py`
+#   also: `docs/plugins.md`
+#   tests: `tests/test_docs.py`
 def environment_text(name: str) -> str:
     """Return the value of an environment variable without white space around it; "" if it is not
     set.

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 #: DLPack's type codes whose names end with the number of bits.
 _SIZED = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
+# Where to change: an element type, which scalars have too
+#   here: `_NAMED`, `STRUCT_FORMATS`
+#   also: `plugins/runtime/src/devmod_runtime/_launch/scalars.py` (`_SMALL`) for a float that the
+#     struct module lacks; `extras/browser/js/src/dtypes.js` has the browser's copy;
+#     `docs/formats.md`, `tests/spec_reader.py` (`NAMED`), `tools/golden_forms.py`
+#   tests: `tests/test_repository.py`, `tests/test_new_members.py`
 #: The names of (code, bits). (6, 8) is DLPack's bool. TVM's bool is a uint of 1 bit, "uint1".
 _NAMED = {
     (3, 64): "handle",

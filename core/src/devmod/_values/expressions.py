@@ -16,6 +16,13 @@ def _ceildiv(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 
 
+# Where to change: an operator of programs
+#   also: the other readers: `extras/browser/js/src/expressions.js`, `tests/spec_reader.py`
+#     (`OPERATORS`); `compilers/targets/src/devmod_targets/programs.py` (`_BINARY`): how it is
+#     written; `core/src/devmod/_values/param.py` (`INFIX`): how it is printed; `docs/formats.md`;
+#     `extras/frameworks/src/devmod_frameworks/torch.py` (`_SYMBOLIC`), if PyTorch has another one
+#     for symbols
+#   tests: `tests/test_two_places.py`
 #: The operators, as in Python. `min` and `max` take two to `MAX_OPERANDS` operands, the others two.
 OPERATORS: Mapping[str, Callable[..., int]] = {
     "+": operator.add,

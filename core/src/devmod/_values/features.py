@@ -37,6 +37,12 @@ class Feature(NamedTuple):
     webgpu: str = ""
 
 
+# Where to change: a need of functions, or a driver's name of one
+#   also: `docs/arrays-and-devices.md`; how OpenCL C shows it:
+#     `compilers/targets/src/devmod_targets/opencl/_needs.py` (`_FEATURES`); `_device.py` of a
+#     backend whose devices always have it; `extras/browser/js/src/pipeline.js` has the browser's
+#     copy
+#   tests: `tests/test_repository.py`, `tests/test_two_places.py`
 #: The features by the names in `Interface.needs`. Compilers write these names and no others, and
 #: devices report them.
 FEATURES = {

@@ -70,5 +70,10 @@ def _formats() -> Iterator[ImageFormat]:
     yield ImageFormat("bgra", 8, "unorm", "uint8", "float")
 
 
+# Where to change: an image format
+#   also: the driver's numbers, where they do not follow from the name: `_image.py`, `_images.py` or
+#     `_textures.py` of the backend; `compilers/readers/src/devmod_readers/spirv/_reflect.py` for
+#     SPIR-V; `extras/browser/js/src/formats.js` has the browser's copy
+#   tests: `plugins/devmod-vulkan/tests/test_images.py`, `tests/test_browser_images.py`
 #: All formats by name.
 IMAGE_FORMATS = {each.name: each for each in _formats()}

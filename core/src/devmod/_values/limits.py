@@ -5,6 +5,15 @@
 #: driver's name of each, which `Device.limits` and messages use.
 from __future__ import annotations
 
+# Where to change: a limit with which functions are compared
+#   here: `core/src/devmod/_values/requirements.py` (`requirements`, `Capabilities`)
+#   also: the docstring of `Capabilities` there, which lists them; `_LIMITS`, the driver's name, and
+#     `limits`, which reads the value: `_device.py` of the backend,
+#     `plugins/runtime/src/devmod_runtime/driver_api/device.py` for CUDA and ROCm; `_calls.py` of
+#     these and `_physical.py` of devmod-vulkan list what is read of the driver;
+#     `extras/browser/js/src/pipeline.js` has the browser's copy
+#   tests: `tests/test_repository.py`, `core/tests/test_requirements.py`, `tests/test_limits.py`;
+#     `plugins/devmod-opencl/tests/test_launch.py`, or that of another backend, for the values
 LIMITS = {
     "block_x": ("the size of a block in x", "threads", "is built for blocks of {} threads in x"),
     "block_y": ("the size of a block in y", "threads", "is built for blocks of {} threads in y"),

@@ -110,6 +110,10 @@ def _size(name: str, value: Any) -> int:
     return number
 
 
+# Where to change: a kind of argument
+#   also: `extras/browser/js/src/interface.js` has the browser's copy; `docs/formats.md`;
+#     `plugins/runtime/src/devmod_runtime/_launch/arguments.py` (`Argument`): how a call takes it
+#   tests: `tests/test_two_places.py`
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")
 #: The last is an image over a buffer, which only OpenCL has.

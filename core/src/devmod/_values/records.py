@@ -30,6 +30,12 @@ MAX_TURNS = 2**32 - 1
 FUNCTION = "function"
 
 
+# Where to change: a key of tuning records
+#   here: `core/src/devmod/_formats/tuning.py`, those of a function in a file, and
+#     `core/src/devmod/_files/tuning_files.py`, JSON
+#   also: `docs/formats.md`, `tests/spec_reader.py` (`tuning_record`);
+#     `workbench/src/devmod_workbench/_cli/inspect.py`
+#   tests: `tests/test_tuning_verdicts.py`, `core/tests/test_tuning_files.py`
 class TuningRecord(NamedTuple):
     """The times that one device took for the variants of a tuned function.
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 #: The scopes of a launch, in the order of `devmod_runtime._launch.config`: grid, block, cluster,
 #: preferred cluster.
 SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
+# Where to change: a launch tag
+#   here: `DIMENSIONS`, `DYNAMIC_SHARED_MEMORY`, `COOPERATIVE_TAG`
+#   also: what acts on it: `plugins/runtime/src/devmod_runtime/_launch/config.py`
+#     (`LaunchConfigReader`) for a tag with a value, `_launch.py` of the backend for a flag;
+#     `extras/browser/js/src/tags.js` has the browser's copy
+#   tests: `tests/test_repository.py`, `plugins/runtime/tests/toy/test_launch_config.py`
 #: Tag to (index in `SCOPES`, axis).
 DIMENSIONS: dict[str, tuple[int, int]] = {}
 for _index, _scope in enumerate(SCOPES):

@@ -34,6 +34,10 @@ _CACHES = (
 )
 
 
+# Where to change: where programs get PTX for a cubin, and what `devmod simulate` sets
+#   here: `extras/simulators/src/devmod_simulators/shims`, `_command.py` beside it, and
+#     `_toolkit.py` for nvcc and CMake; a program of `tests/simulated` shows it
+#   tests: `tests/test_simulate.py`, `tests/test_simulate_nvcc.py`
 def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[str, str]:
     """Return the environment variables of a process with simulated devices, and with checks of its
     launches.

@@ -19,6 +19,11 @@ from devmod_simulators.drivers.driver import PREFIX, StandinDriver
 from devmod_simulators.drivers.library import libcuda
 from devmod_simulators.shims.python import devmod_cudart
 
+# Where to change: a check of the sanitizer
+#   here: the check itself: `extras/simulators/src/devmod_simulators/ptx/checked.py`, or
+#     `extras/simulators/src/devmod_simulators/drivers/common/notes.c`
+#   also: `docs/sanitize.md`
+#   tests: `tests/test_two_places.py`, `extras/simulators/tests/ptx/test_sanitize.py`
 #: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's
 #: volatile accesses have the program's order.
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")

@@ -16,6 +16,10 @@ from devmod_simulators.drivers.library import COMMON
 
 __all__ = ["libamdhip64", "libhiprtc"]
 
+# Where to change: a function of the stand-in runtime of HIP
+#   here: `extras/simulators/standins/devmod_standins/libamdhip64/*.c`, by family
+#   also: `extras/simulators/standins/devmod_standins/libamdhip64/calls.md`
+#   tests: `tests/test_two_places.py`; those of `extras/simulators/tests/libamdhip64/`, by family
 _HERE = Path(__file__).resolve().parent
 
 

@@ -31,6 +31,10 @@ MAX_KEY = 1 << 16
 _REMEDY = "`devmod keygen` makes one, and so does ssh-keygen -t ed25519"
 
 
+# Where to change: the signature algorithms that are accepted
+#   here: `PublicKey`; `keygen` makes a key
+#   also: `docs/trust.md`
+#   tests: `extras/trust/tests/test_keys.py`
 class PublicKey:
     """A key that checks signatures.
 

@@ -38,6 +38,10 @@ _PORTS = {"http": "80", "https": "443"}
 _MAX_LINKS = 40
 #: The keys of a policy, of its rules, and of the signers that are no file.
 _TOP = ("rule", "raw")
+# Where to change: a key of a policy
+#   here: `_RULE` and `_rule`; `Policy.check` has the text of a refused file
+#   also: `docs/trust.md`
+#   tests: `tests/test_two_places.py`, `extras/trust/tests/test_policy.py`
 _RULE = ("source", "name", "keys", "threshold", "version")
 _IDENTITY = ("issuer", "identity", "config")
 

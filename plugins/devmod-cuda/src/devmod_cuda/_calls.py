@@ -62,6 +62,12 @@ _handle = c_void_p
 _address = c_uint64
 _size = c_size_t
 _number = c_uint
+# Where to change: a function of a driver of CUDA's model
+#   here: `_calls.py` of devmod-cuda and of devmod-rocm (`FUNCTIONS`): the vendor's function by the
+#     name of the operation
+#   also: `plugins/runtime/src/devmod_runtime/driver_api/driver.py` (`Driver.call`): how it is
+#     called
+#   tests: `tests/test_two_places.py`, `plugins/devmod-cuda/tests/test_real_libcuda.py`
 #: The function of each operation of `devmod_runtime.driver_api.driver.Driver`.
 FUNCTIONS = {
     "initialize": DriverFunction("cuInit", (), (_number,)),

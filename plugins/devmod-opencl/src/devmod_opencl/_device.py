@@ -215,6 +215,15 @@ class OpenCLDevice(Device):
         self.driver_version = handle.driver_version.strip()
         self.memory = handle.global_mem_size
         self.platform = handle.platform.name.strip()
+        # Where to change: by what a cache of built programs knows a device
+        #   here: this; `plugins/devmod-vulkan/src/devmod_vulkan/_physical.py` (`identity`); without
+        #     a device's identity:
+        #     `plugins/devmod-webgpu/src/devmod_webgpu/_trial.py` (`try_shader`);
+        #     `plugins/devmod-cuda/src/devmod_cuda/_jit.py` and
+        #     `plugins/devmod-rocm/src/devmod_rocm/_hiprtc.py` (`_CACHE`), which know the toolchain
+        #     and the architecture
+        #   tests: `plugins/devmod-opencl/tests/test_module.py`,
+        #     `plugins/devmod-vulkan/tests/test_module.py`
         self.identity = "\n".join(
             (
                 self.platform,

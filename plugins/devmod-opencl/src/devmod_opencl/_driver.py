@@ -90,6 +90,9 @@ def kept_signals() -> Iterator[None]:
             c.sigaction(number, handler, None)
 
 
+# Where to change: the order in which devices are numbered
+#   here: `devices` in `_device.py` of another backend
+#   tests: `plugins/devmod-opencl/tests/test_intel.py`
 def list_devices() -> list[Any]:
     """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs,
     otherwise in the order of the platforms.

@@ -70,6 +70,15 @@ SYNONYMS = {
     "help": "--help",
     "version": "--version",
 }
+# Where to change: a command of the workbench, such as a `doctor`
+#   here: `workbench/src/devmod_workbench/_cli/`: a file with `command`
+#   also: `workbench/src/devmod_workbench/_cli/_known.py` (`GROUPS`)
+#   tests: `tests/test_two_places.py`, `tests/test_docs.py`
+# Where to change: a command of another wheel
+#   here: that wheel's file with a click command
+#   also: its `pyproject.toml`, group `devmod.commands`;
+#     `workbench/src/devmod_workbench/_cli/_known.py` (`GROUPS`)
+#   tests: `tests/test_two_places.py`, `tests/test_docs.py`
 #: The known commands by group, in the order of the help.
 GROUPS = {
     "Build": {

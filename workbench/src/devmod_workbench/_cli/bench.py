@@ -37,6 +37,14 @@ from devmod_workbench._tools.options import (
 from devmod_workbench._tools.values import read_counts, read_launch, split_assignments
 
 
+# Where to change: the command `bench`, `run` or `verify`
+#   here: `workbench/src/devmod_workbench/_cli/bench.py` (`command`) and its neighbours: the
+#     options. `workbench/src/devmod_workbench/_tools/bench.py` (`Measurement`, `Benchmark`): what
+#     it measures, and what it prints. `workbench/src/devmod_workbench/_tools/draws.py`: the numbers
+#     of `verify`'s inputs; `trials.py` there: which of them are drawn, and the launches;
+#     `workbench/src/devmod_workbench/_cli/run.py` (`VALUES`): the words of `devmod run`.
+#     `docs/find-out-what-is-wrong.md` lists the numbers
+#   tests: `tests/test_run_and_bench.py`, `tests/test_verify.py`, `tests/test_verify_draws.py`
 @click.command(
     "bench",
     short_help="Measure functions side by side.",

@@ -14,6 +14,9 @@ from devmod_readers.options.table import OptionTable
 
 __all__ = ["check_options", "check_values", "is_supported", "writes_folders"]
 
+# Where to change: an option of NVRTC or nvcc
+#   tests: `compilers/targets/tests/test_compile_cuda.py`,
+#     `compilers/targets/tests/test_compile_nvcc.py`
 #: Names without their dashes. NVRTC takes one dash or two before most of them.
 _FLAGS = (
     "lineinfo generate-line-info G device-debug use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "

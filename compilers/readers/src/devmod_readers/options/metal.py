@@ -8,6 +8,9 @@ __all__ = ["TABLE", "is_supported"]
 
 #: The versions of MTLLanguageVersion. Sources of before Metal 3 name a system, too.
 _VERSIONS = "1.0 1.1 1.2 2.0 2.1 2.2 2.3 2.4 3.0 3.1 3.2 4.0"
+# Where to change: an option of the compiler of Metal
+#   tests: `compilers/targets/tests/test_compile_metal.py`,
+#     `compilers/targets/tests/test_hostile_options.py`
 _WORDS = ["-ffast-math", "-fno-fast-math"]
 for _system in ("", "macos-", "ios-"):
     _WORDS += [f"-std={_system}metal{version}" for version in _VERSIONS.split()]

@@ -10,6 +10,11 @@ from devmod_readers.options.table import OptionTable
 
 __all__ = ["TABLE", "is_supported"]
 
+# Where to change: an option of the compiler of ROCm
+#   also: `compilers/targets/src/devmod_targets/authoring/clang_build.py` (`_SWITCHES`), which a
+#     build accepts; those here may be in a payload that is a source, too
+#   tests: `compilers/targets/tests/test_compile_rocm_source.py`,
+#     `compilers/targets/tests/test_hostile_options.py`
 _FLOATS = (
     "fast-math math-errno finite-math-only signed-zeros reciprocal-math associative-math honor-nans honor-infinities "
     "approx-func trapping-math unsafe-math-optimizations rounding-math"

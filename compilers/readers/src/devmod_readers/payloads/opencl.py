@@ -20,6 +20,10 @@ _OPENCL_C = Language(
 )
 
 
+# Where to change: what `devmod verify` and `devmod.guard` read of a payload
+#   here: the file of the kind beside `compilers/readers/src/devmod_readers/payloads/opencl.py`
+#     (`check`, `dimensions`), which the kind's `SPEC` names
+#   tests: `tests/test_verify_payloads.py`, `tests/test_twin.py`
 def check(fmt: str, data: Binary, functions: Functions) -> bool:
     """Check a payload."""
     if fmt == "cl":

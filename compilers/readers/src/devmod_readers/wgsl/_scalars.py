@@ -47,6 +47,9 @@ class ScalarType(NamedTuple):
         return names
 
 
+# Where to change: a scalar type of WGSL
+#   also: `core/src/devmod/_values/features.py` (`FEATURES`), if the device needs a feature for it
+#   tests: `tests/test_two_places.py`, `compilers/readers/tests/test_wgsl.py`
 SCALARS = {
     scalar.name: scalar
     for scalar in (

@@ -158,6 +158,8 @@ _FROM_ELEMENT = (
 )
 
 
+# Where to change: a layout rule of a WGSL type
+#   tests: `compilers/readers/tests/test_wgsl.py`
 class Types:
     """The types of a module."""
 

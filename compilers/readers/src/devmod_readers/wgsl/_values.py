@@ -427,6 +427,9 @@ def _both(left: Value, right: Value) -> tuple[str, Any, Any]:
     raise Unknown
 
 
+# Where to change: an operator or a function of WGSL's constants
+#   here: `_binary`, `_call`
+#   tests: `compilers/readers/tests/test_wgsl.py`
 def _binary(symbol: str, left: Value, right: Value) -> Value:
     if symbol in ("<<", ">>"):
         if left[0] not in INTEGERS or right[0] not in ("int", "u32"):

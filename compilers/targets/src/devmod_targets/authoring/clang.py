@@ -44,6 +44,12 @@ VIRTUAL_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 MAX_ERRORS = 1000
 #: The categories of clang's errors that do not depend on declarations.
 SYNTAX_CATEGORIES = ("Parse Issue", "Lexical or Preprocessor Issue")
+# Where to change: a compiler's name of an element type
+#   here: for C, `compilers/targets/src/devmod_targets/cuda/signatures/types.py` (`_SMALL`) for
+#     CUDA's headers, `compilers/readers/src/devmod_readers/spirv/_reflect.py` (`_FLOATS`) for
+#     SPIR-V
+#   tests: `compilers/targets/tests/test_compile_opencl.py`,
+#     `compilers/targets/tests/test_cuda_signatures.py`, `compilers/readers/tests/test_spirv.py`
 #: The numbers of libclang's type kinds to dtypes. cindex does not name all of them.
 _DTYPES = {
     3: "bool",

@@ -229,6 +229,10 @@ _SWITCHES = (
     "caret-diagnostics color-diagnostics diagnostics-color diagnostics-fixit-info diagnostics-show-note-include-stack "
     "diagnostics-show-option diagnostics-show-template-tree elide-type show-column show-source-location spell-checking "
 )
+# Where to change: an option of the compiler of Hexagon, or of ROCm and CUDA by clang
+#   here: `_SWITCHES`, `_MACHINE`, `_VALUES`
+#   tests: `compilers/targets/tests/test_compile_hexagon.py`,
+#     `compilers/targets/tests/test_hostile_options.py`
 #: The options that change the code or the diagnostics. clang has others, which name files, programs
 #: and plugins.
 _MACHINE = "cabac cumode hvx hvx-ieee-fp hvx-qfloat long-calls memops nvj nvs packets tgsplit unsafe-fp-atomics wavefrontsize64"

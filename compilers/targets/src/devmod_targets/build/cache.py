@@ -62,6 +62,11 @@ class CacheError(DevmodError, RuntimeError):
     """A cache cannot be used."""
 
 
+# Where to change: what makes a build compile again
+#   also: `toolchain.py` of the kind, such as
+#     `compilers/targets/src/devmod_targets/opencl/toolchain.py` (`TOOLCHAIN`): the versions of its
+#     compilers
+#   tests: `compilers/targets/tests/test_build_stale.py`
 def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = False) -> str:
     """Return the key of a job's result: a digest of everything on which it depends. "" if that is
     unknown.

@@ -74,6 +74,11 @@ class ProgramEntry(NamedTuple):
     backward: str = ""
 
 
+# Where to change: a key of the manifest itself, such as `compress`
+#   here: `read.py` there (`manifest_of`) reads it, `schema_frame.json` there has its schema, and
+#     `build.py` there (`record_of`) the settings of which an output is a result; `docs/manifest.md`
+#   tests: `compilers/targets/tests/test_manifest_schema.py`,
+#     `compilers/targets/tests/test_build_stale.py`
 class Manifest(NamedTuple):
     """A manifest that `read_manifest` has checked. Paths in it are relative to `folder`, with
     slashes.

@@ -579,6 +579,14 @@ def _are_constants(values: object) -> bool:
 # -- The record.
 
 
+# Where to change: an option of `devmod.compile`
+#   here: a field with its texts and its forms
+#   also: `core/src/devmod/_modules/compile.py` (`compile`): the parameter; its use:
+#     `compilers/targets/src/devmod_targets/compilation.py` (`_with_arguments`) if it changes
+#     interfaces, or the kind's compiler (`others` of
+#     `compilers/targets/src/devmod_targets/authoring/_request.py`); docs/manifest.md
+#   tests: `compilers/targets/tests/test_compile_options.py`,
+#     `compilers/targets/tests/test_manifest_schema.py`, `tests/test_new_members.py`
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
     """The options of `devmod.compile` as a table of a manifest or a job has them: strings, numbers

@@ -22,6 +22,9 @@ _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
 _Headers = dict[str, str]
 
 
+# Where to change: a header of C or C++ that NVRTC lacks
+#   here: `compilers/targets/src/devmod_targets/cuda/headers/`
+#   tests: `compilers/targets/tests/test_nvrtc.py`
 @cache
 def host_headers() -> _Headers:
     """Return the standard headers of C and C++ that NVRTC lacks, a cuda.h with types alone, and

@@ -111,6 +111,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 # payload.
 
 
+# Where to change: a predeclared name of OpenCL C or Metal
+#   here: `compilers/targets/src/devmod_targets/opencl/headers/`,
+#     `compilers/targets/src/devmod_targets/metal/headers/`
+#   tests: `compilers/targets/tests/test_compile_opencl.py`,
+#     `compilers/targets/tests/test_compile_metal.py`
 #: The header that libclang includes after it has declared the built-in functions
 #: (``-fdeclare-opencl-builtins``). It has the types, the constants and the feature macros, from the
 #: folder ``headers``. Only names and types matter: no program runs with these values.

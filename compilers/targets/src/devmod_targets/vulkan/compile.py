@@ -76,6 +76,12 @@ _RESERVED_OPTIONS = (
     r"|--(?:target-env|target-spv|client|source-entrypoint|sep|entry-point|stdin|version|help|depfile|vn|variable-name|dump.*)(?:=.*)?$"
     r"|-f(?:shader-stage|entry-point|spv-target-env)=.*$"
 )
+# Where to change: an option of the compilers of Vulkan: glslang, glslc and dxc
+#   also: `compilers/targets/src/devmod_targets/vulkan/_slangpy.py` (`DEBUG_LEVELS`), if the library
+#     of slangpy takes it; `compilers/targets/src/devmod_targets/vulkan/_clspv.py` (`_FLAGS`,
+#     `_VALUES`) for one of clspv
+#   tests: `compilers/targets/tests/test_vulkan_compile.py`,
+#     `compilers/targets/tests/test_hostile_options.py`
 #: The options of glslang, glslc and dxc that change the code or the diagnostics, and their values.
 #: Others name files and libraries.
 _SUPPORTED = (

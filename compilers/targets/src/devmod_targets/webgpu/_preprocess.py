@@ -129,6 +129,9 @@ class _Final(str):
     __slots__ = ()
 
 
+# Where to change: a directive of WGSL's preprocessor
+#   also: `docs/webgpu.md`; `compilers/targets/src/devmod_targets/_included.py`, if it names a file
+#   tests: `tests/test_two_places.py`, `compilers/targets/tests/test_wgsl_preprocessor.py`
 class _Preprocessor:
     """The state of one source: its macros, and the text so far."""
 

@@ -72,6 +72,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     check_target_options(request.target)
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for WGSL, which has no templates")
+    # Where to change: an option of the compiler of WebGPU
+    #   here: there is none but defines; the text of the error below says so
+    #   also: `docs/webgpu.md`
+    #   tests: `compilers/targets/tests/test_webgpu_compile.py`
     options, defines = options_and_defines(request)
     if options:
         raise request.error(

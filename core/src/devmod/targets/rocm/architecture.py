@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 #: guide lists them.
 _FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
 _FROM_3A = "602 705 805 1035 1034 90a 940 1100 1013 1150 1103 1036 1101 1102 1200 1250 1151 941 942 - 1201 950"
+# Where to change: an architecture of devices
+#   here: ROCm: `core/src/devmod/targets/rocm/architecture.py` (`_MACH`, `_GENERIC`). Hexagon:
+#     `compilers/targets/src/devmod_targets/hexagon/compile.py` (`ARCHS`);
+#     `plugins/devmod-hexagon/src/devmod_hexagon/_emulator.py` (`_ARCHS`), if the emulator runs it.
+#     Vulkan and SPIR-V: `compilers/targets/src/devmod_targets/vulkan/compile.py` (`_ENVIRONMENTS`).
+#     CUDA's have no list
+#   tests: `core/tests/test_architecture.py`, `compilers/targets/tests/test_target_options.py`
 _MACH = dict(enumerate(_FROM_20.split(), 0x20)) | dict(enumerate(_FROM_3A.split(), 0x3A))
 _MACH |= {
     0x50: "1310",

@@ -46,6 +46,11 @@ class BuildError(Exception):
     """The C files of a stand-in do not compile, or cannot be written."""
 
 
+# Where to change: a function of the stand-in driver of CUDA
+#   here: `extras/simulators/src/devmod_simulators/drivers/libcuda/*.c`, by family;
+#     `drivers/common/*.c` for what another vendor's stand-in needs too; `drivers/libcudart/*.c` for
+#     the runtime, or `forwards.txt` there if it is one of the driver
+#   tests: `extras/simulators/tests/libcuda/`, by family
 def build(
     soname: str,
     folders: Sequence[Path],

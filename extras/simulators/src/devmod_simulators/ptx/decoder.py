@@ -44,6 +44,10 @@ Decode = Callable[["Decoder"], Step]
 OPERATIONS: dict[str, Decode] = {}
 
 
+# Where to change: an instruction of the interpreter of PTX
+#   here: `extras/simulators/src/devmod_simulators/ptx/ops_*.py` (`operation`, or the table of the
+#     family), by family; `columns.py` there (`SPECIAL_REGISTERS`) for a special register
+#   tests: `extras/simulators/tests/ptx/test_ptx_integers.py` and its neighbours, by family
 def operation(*names: str) -> Callable[[Decode], Decode]:
     """Register the decoder of instructions."""
 

@@ -25,6 +25,11 @@ from devmod_simulators.ptx.memory import (
 )
 from devmod_simulators.ptx.ptx_types import REGISTERS, S64, U8, U64, Array, DType
 
+# Where to change: an instruction of PTX that uses memory
+#   here: or `ops_copy.py`, `ops_atomic.py` and `ops_texture.py` there
+#   also: `extras/simulators/src/devmod_simulators/ptx/checked.py` (`_PLAIN`, `_MEMORY`): the
+#     sanitizer checks it
+#   tests: `tests/test_two_places.py`, `extras/simulators/tests/ptx/test_sanitize.py`
 #: A function that returns a view of memory and the indices of elements there.
 Locate = Callable[[Lanes, Array, Access], tuple[Array, Array]]
 

@@ -43,6 +43,10 @@ else:
     from devmod._util.numpy import np
 
 
+# Where to change: a device attribute
+#   here: `workbench/src/devmod_workbench/_tools/devices.py` (`FIELDS`), if `devmod devices` lists
+#     it
+#   tests: `plugins/runtime/tests/toy/test_device.py`, `workbench/tests/test_cli.py`
 class Device(ProcessLocal, ABC):
     """A device of one kind. `devmod.device` returns one; the device allocates nothing before its
     first use.
@@ -146,6 +150,11 @@ class Device(ProcessLocal, ABC):
         time.
         """
 
+    # Where to change: an option of `Device.stream`
+    #   here: `Device`, `stream`
+    #   also: `stream` in `_device.py` of each backend, and in
+    #     `plugins/runtime/src/devmod_runtime/driver_api/device.py` for CUDA and ROCm
+    #   tests: `tests/test_two_places.py`, `plugins/runtime/tests/toy/test_device.py`
     @abstractmethod
     def stream(self) -> Stream:
         """Return a new stream."""

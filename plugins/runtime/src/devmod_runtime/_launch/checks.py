@@ -31,6 +31,16 @@ LONG = 1e-3
 IMAGES = ("image", "sampler")
 
 
+# Where to change: the text of a call's error
+#   here: for an array, an image or a stream, of a kernel and of a program;
+#     `plugins/runtime/src/devmod_runtime/_program/call.py` for the shapes of a program;
+#     `plugins/runtime/src/devmod_runtime/_launch/scalars.py` for a number or a struct
+#   also: `plugins/runtime/src/devmod_runtime/_launch/order.py` for missing or unknown arguments,
+#     `plugins/runtime/src/devmod_runtime/_launch/config.py` for threads and blocks;
+#     `extras/browser/js/src/order.js`, `extras/browser/js/src/scalars.js` and
+#     `extras/browser/js/src/arguments.js` have the browser's copies
+#   tests: `tests/test_two_places.py`, `tests/test_browser_calls.py`,
+#     `tests/test_program_mistakes.py`
 class CheckedCall:
     """A call of a kernel or of a program. Its methods raise ConversionError with the end of a
     sentence about an argument.

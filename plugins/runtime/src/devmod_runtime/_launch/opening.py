@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     Queue = Callable[..., Any]
 
 
+# Where to change: something around each launch, such as a profiling hook
+#   here: each call, each step of a program and each prepared launch asks it when it opens.
+#     `workbench/src/devmod_workbench/_tools/observed.py` (`replaced`) changes its answers;
+#     `workbench/src/devmod_workbench/_tools/profile.py` (`_queue`) is an example
+#   tests: `tests/test_profile.py`
 class Opening:
     """What a call asks when it opens. Observers replace these attributes
     (`devmod_workbench._tools.observed`).

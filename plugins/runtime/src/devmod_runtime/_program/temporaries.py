@@ -18,6 +18,9 @@ from devmod_runtime._fork import fork_safe
 Shapes = Any  # its module imports this one
 
 
+# Where to change: which temporaries of a program share memory
+#   here: by `compilers/readers/src/devmod_readers/programs/_model.py` (`lifetimes`)
+#   tests: `tests/test_program_memory.py`
 def share(
     sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]
 ) -> tuple[dict[str, int], list[int]]:

@@ -1,0 +1,109 @@
+"""The comments "Where to change": the places that they name are there, and each change with two
+places has tests that notice if one of them is changed alone.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import breakages
+import where
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = where.rows()
+WITH_TWO_PLACES = [row for row in ROWS if row.also]
+FAULTS = [each for each in breakages.breakages() if each.row]
+#: The rows whose second place no fault can leave behind, each with the reason.
+NOT_PLANTED = {
+    "the signature algorithms that are accepted": "the page describes them in prose",
+    "what makes a build compile again": "each is a part of the key, and may change alone",
+    "a binary of a wheel, or what it is linked with": "a fault is a text, and the first place is a binary",
+    "a key of tuning records": "a reader ignores a key that it does not know",
+    "an operator of ONNX that tinygrad lacks or computes wrongly": "a command writes the second place",
+    "the npm package: its files, types or version": "the package is built to compare them",
+    "an option of the compiler of ROCm": "each list may have an option alone",
+    "an option of the compilers of Vulkan: glslang, glslc and dxc": "each compiler has options of its own",
+    "an option of the compiler of WebGPU": "the page describes them in prose",
+}
+#: Files, each with the names in it that may follow.
+PLACES = re.compile(r"`([\w.-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?")
+
+
+def python_files_in(text: str) -> list[str]:
+    """Return the files of Python that a field names."""
+    return re.findall(r"`([\w./-]+\.py)`", text)
+
+
+def defines(path: Path, name: str) -> bool:
+    start = r"^\s*(?:def |class |function |const |)"
+    return re.search(rf"{start}\b{name}\b", path.read_text(), re.MULTILINE) is not None
+
+
+def test_a_row_is_found_by_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert where.main(["element", "type", "scalars"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "an element type, which scalars have too"
+    place, _, number = lines[1].removeprefix("  in ").rpartition(":")
+    assert place == "core/src/devmod/_values/dtypes.py"
+    assert "Where to change: " in (ROOT / place).read_text().splitlines()[int(number) - 1]
+    assert where.main(["a change that nobody makes"]) == 1
+
+
+def test_a_comment_is_read_in_each_language() -> None:
+    change = "change"  # so that this file has no such comments
+    code = f"""
+    # Where to {change}: a thing
+    #   here: `A`,
+    #     `B`
+    #   tests: `tests/a.py`
+    #: What A is.
+    A = 1
+// Where to {change}: another one
+//   also: `docs/a.md`
+"""
+    first, second = where.rows_of(code, "a.py")
+    assert first == ("a thing", "a.py", 2, "`A`, `B`", "", "`tests/a.py`")
+    assert second == ("another one", "a.py", 8, "", "`docs/a.md`", "")
+
+
+def test_each_change_has_one_row() -> None:
+    changes = [row.change for row in ROWS]
+    assert len(changes) == len({*changes}) > 70
+
+
+def test_the_places_of_a_row_are_there() -> None:
+    for row in ROWS:
+        own = ROOT / row.path
+        for place, names in PLACES.findall(f"{row.here} {row.also}"):
+            path = ROOT / place
+            assert path.exists(), f"{row.change}: {place}"
+            for name in re.findall(r"\w+", names):
+                assert defines(path, name), f"{row.change}: {place} has no {name}"
+        first = re.match(r"(?:`\w+`(?:, |;| and |$))+", row.here)
+        for name in re.findall(r"\w+", first[0] if first else ""):
+            if name != "and":
+                assert defines(own, name), f"{row.change}: {row.path} has no {name}"
+
+
+def test_a_row_names_files_of_tests() -> None:
+    for row in ROWS:
+        named = re.findall(r"`([\w.-]+/[\w./-]+)`", row.tests)
+        assert named, row.change
+        for each in named:
+            assert (ROOT / each).exists(), f"{row.change}: {each}"
+    assert {row.change for row in WITH_TWO_PLACES if not python_files_in(row.tests)} == set()
+
+
+def test_a_row_with_two_places_has_a_fault_or_a_reason() -> None:
+    planted = {fault.row for fault in FAULTS}
+    assert planted | NOT_PLANTED.keys() == {row.change for row in WITH_TWO_PLACES}
+    assert planted & NOT_PLANTED.keys() == set()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.name)
+def test_the_tests_of_a_fault_are_those_of_its_row(fault: breakages.Breakage) -> None:
+    (row,) = [row for row in ROWS if row.change == fault.row]
+    assert {*fault.tests} <= {*python_files_in(row.tests)}
