@@ -27,6 +27,7 @@ NOT_PLANTED = {
     "an option of the compiler of ROCm": "each list may have an option alone",
     "an option of the compilers of Vulkan: glslang, glslc and dxc": "each compiler has options of its own",
     "an option of the compiler of WebGPU": "the page describes them in prose",
+    "the name of a parameter, or another public name that goes": "there is none yet",
 }
 #: Files, each with the names in it that may follow.
 PLACES = re.compile(r"`([\w.-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?")

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from devmod._util.cache_folder import folder_problem as folder_problem
     from devmod._util.cache_folder import read_private as read_private
     from devmod._util.cache_folder import write_private as write_private
+    from devmod._util.deprecation import warn_deprecated as warn_deprecated
     from devmod._util.disk_cache import DiskCache as DiskCache
     from devmod._util.disk_cache import size_bound as size_bound
     from devmod._util.environment import debug as debug
@@ -147,6 +148,7 @@ _NAMES = {
     "_util.atomic": "path_problem replacing",
     "_util.cache_files": "enforce_bound",
     "_util.cache_folder": "cache_dir folder_problem read_private write_private",
+    "_util.deprecation": "warn_deprecated",
     "_util.disk_cache": "DiskCache size_bound",
     "_util.environment": "debug environment_flag environment_text",
     "targets.forms": "detect_form",
