@@ -269,7 +269,7 @@ def test_a_new_version_replaces_the_old_one_and_no_version_that_begins_alike(
     import release
 
     for name, text in BEFORE.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)

@@ -14,7 +14,7 @@ from environments import ROOT, InstallError
 from system import node_packages
 
 #: Where the repository has it.
-PLACE = Path("browser", "js")
+PLACE = Path("extras", "browser", "js")
 # Where to change: the npm package: its files, types or version
 #   here: `extras/browser/js/package.json`; `extras/browser/js/types.js` for the texts of types
 #   also: `tools/npm_package.py`
