@@ -304,7 +304,7 @@ test("a program with an unknown need is refused by its name, whatever its declar
 
 test("the needs that are known are those of the documentation", () => {
   const page = readFileSync(
-    new URL("../../../docs/arrays-and-devices.md", import.meta.url),
+    new URL("../../../../docs/arrays-and-devices.md", import.meta.url),
     "utf8",
   );
   const table = /\| name \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(page)[1];

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { FormatError, open } from "../src/index.js";
 import { decode } from "../src/wire.js";
 
-const GOLDEN = new URL("../../../tests/golden/", import.meta.url);
+const GOLDEN = new URL("../../../../tests/golden/", import.meta.url);
 const EXPECTED = JSON.parse(readFileSync(new URL("bad/expectations.json", GOLDEN), "utf8")).files;
 const bytes = (name) => readFileSync(new URL(name, GOLDEN));
 
@@ -175,7 +175,7 @@ test("equal shaders share memory, and the module's bytes repeat them", async () 
 
 /** The JSON values of tests/golden/README.md, by the file that they describe. */
 function documented(name) {
-  const page = readFileSync(new URL("../../../tests/golden/README.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../../../tests/golden/README.md", import.meta.url), "utf8");
   const found = new RegExp(`<!-- value: ${name} -->\n\`\`\`json\n(.*?)\n\`\`\``, "s").exec(page);
   return JSON.parse(found[1]);
 }

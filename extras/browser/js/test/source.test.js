@@ -17,7 +17,7 @@ import {
 import { Index } from "../src/pages.js";
 import { sourceOf } from "../src/source.js";
 
-const SMALL = readFileSync(new URL("../../../tests/golden/v1/program.devmod", import.meta.url));
+const SMALL = readFileSync(new URL("../../../../tests/golden/v1/program.devmod", import.meta.url));
 
 /** Return a bundle of two modules. The first one is large and has wrong bytes, which shows if it is read. */
 function large(size) {
@@ -141,7 +141,7 @@ test("of a large bundle only the head and the used module are fetched", async ()
 });
 
 test("of a library the head and the pages of a function are fetched, and all pages at once", async () => {
-  const library = readFileSync(new URL("../../../tests/golden/v1/library.devmod", import.meta.url));
+  const library = readFileSync(new URL("../../../../tests/golden/v1/library.devmod", import.meta.url));
   serve(ranges(library));
   const bundle = await open(address);
   assert.equal(bundle.listed, false);
@@ -191,7 +191,7 @@ for (const [form, from] of [
       await refusal(bundle.modules[first.number].bytes(), FormatError, text);
     }
     const library = readFileSync(
-      new URL("../../../tests/golden/v1/library.devmod", import.meta.url),
+      new URL("../../../../tests/golden/v1/library.devmod", import.meta.url),
     );
     const start = (await open(library).then((each) => each.readAll())).modules.filter(
       ({ offset }) => offset !== null,
