@@ -167,7 +167,7 @@ docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py
 
-release: setup  ## build every sdist, wheel and the npm package into build/release, check them, install them in empty environments, print what to type (REPOSITORY=https://… for the links)
+release: setup  ## build every sdist, wheel and the npm package into build/release, check them, install them in empty environments, tag the commit (REPOSITORY=https://… for the addresses)
 	@$(BIN)/python tools/release.py
 
 clean:  ## remove .venv, build/ and the caches of the tools

@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from browser_driver import JS, node, run_in_node  # noqa: E402
 
+import npm_package  # noqa: E402
 import release  # noqa: E402
 from handmade import headed, row  # noqa: E402
 
@@ -149,7 +150,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         )
     folder = tmp_path_factory.mktemp("released")
     ignored = shutil.ignore_patterns("node_modules", "types", "dist", "*.tgz")
-    shutil.copytree(JS, folder / "tree" / "browser" / "js", ignore=ignored)
+    shutil.copytree(JS, folder / "tree" / npm_package.PLACE, ignore=ignored)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
         for name, place in (("OUT", ""), ("TREE", "tree"), ("NPM", "npm")):
             patch.setattr(release, name, folder / place)

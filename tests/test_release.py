@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,83 @@ def test_a_readme_on_an_index_has_the_addresses_of_its_files(
         "[a](https://host/me/devmod/blob/v0.1.0/docs/a.md#part) ![b](https://host/me/devmod/raw/v0.1.0/plugins/devmod-x/images/b.svg) "
         "[c](https://c.org/x) [d](#d) [e](https://host/me/devmod/blob/v0.1.0/plugins/LICENSE)"
     )
+
+
+def test_each_distribution_has_the_addresses_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also devmod-tvm, which another machine builds of the tree."""
+    import release
+    from wheels import TVM
+
+    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+    monkeypatch.setattr(release, "TREE", tmp_path)
+    release.copy_tree("0.1.0")
+    for folder in (*release.folders(), TVM):
+        text = (tmp_path / folder.relative_to(ROOT) / "pyproject.toml").read_text()
+        assert tomllib.loads(text)["project"]["urls"] == {
+            "Source": "https://host/me/devmod",
+            "Documentation": "https://host/me/devmod/blob/v0.1.0/docs/index.md",
+            "Changelog": "https://host/me/devmod/blob/v0.1.0/CHANGELOG.md",
+        }
+
+
+def test_a_wheel_without_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import release
+
+    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+    lines = [f"Project-URL: {name}, {each}\n" for name, each in release.addresses("0.1.0").items()]
+    name = "devmod_x-0.1.0.dist-info/METADATA"
+    assert (
+        release.problems_of(wheel(tmp_path, IN_WHEEL | {name: "".join(lines).encode()}), "0.1.0")
+        == []
+    )
+    path = wheel(tmp_path, IN_WHEEL | {name: "".join(lines[1:]).encode()})
+    assert release.problems_of(path, "0.1.0") == [f"lacks {lines[0].strip()}"]
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a repository with one commit, which is that of the release."""
+    import release
+
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "A")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@b.example")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "Begin")
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_release_makes_its_tag(clone: Path) -> None:
+    import release
+
+    assert release.tag_commit("v0.1.0") == ""
+    shown = git(clone, "for-each-ref", "--format=%(refname) %(objecttype) %(subject)", "refs/tags")
+    assert shown == "refs/tags/v0.1.0 tag devmod 0.1.0\n"
+    assert release.tag_commit("v0.1.0") == ""  # as in the workflow, which the tag starts
+
+    git(clone, "commit", "-q", "--allow-empty", "-m", "Go on")
+    assert release.tag_commit("v0.1.0") == "another commit has it"
+    assert git(clone, "tag") == "v0.1.0\n"
+
+
+def test_nothing_is_tagged_that_is_no_release(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import release
+
+    assert release.tag_commit("v0.2.0.dev1").startswith("it is a development version. Run ")
+    (clone / "a.txt").write_text("a")
+    assert release.tag_commit("v0.2.0") == "the tree has changes that are not committed"
+    monkeypatch.setattr(release, "REPOSITORY", "")
+    assert release.tag_commit("v0.2.0") == (
+        "the distributions have no addresses. Run make release REPOSITORY=https://…"
+    )
+    assert git(clone, "tag") == ""

@@ -126,7 +126,10 @@ def test_a_release_publishes_all_that_it_builds() -> None:
         if "upload-artifact" in step.get("uses", "")
     ]
     built = {str(each.relative_to(ROOT)) for each in (release.DIST, release.NPM)}
-    assert {each["path"] for each in uploads} == {*built, "extras/tvm/dist"}
+    tvm = (release.TREE / "extras" / "tvm" / "dist").relative_to(ROOT)
+    assert {each["path"] for each in uploads} == {*built, str(tvm)}
+    (tree,) = [step for step in steps["tvm"] if "release.py --tree" in step.get("run", "")]
+    assert "REPOSITORY" in tree["env"]
     assert {each["if-no-files-found"] for each in uploads} == {"error"}
     for job, name, command in (
         ("publish", "distributions*", "uv publish --trusted-publishing always dist/*"),

@@ -1,12 +1,13 @@
 """Build every distribution as an index gets it, check each, install them from a folder into empty
-environments, and print what to type.
+environments, tag the commit, and print what to type.
 
     python tools/release.py             `make release` runs it
     python tools/release.py --set X     write version X wherever the tree names its version, and end
+    python tools/release.py --tree      write the tree that the distributions are built of, and end
 
-REPOSITORY is the address of the repository, without which the links of the READMEs lead nowhere on
-an index. Publishing is a person's act. What is built is in build/release/dist, for Python's index,
-and in build/release/npm, for npm's.
+REPOSITORY is the address of the repository: each distribution gets it as its `urls`, and the links
+of the READMEs lead there. Without it, nothing is tagged. Publishing is a person's act. What is
+built is in build/release/dist, for Python's index, and in build/release/npm, for npm's.
 """
 
 from __future__ import annotations
@@ -90,29 +91,37 @@ def copy_tree(version: str) -> list[Path]:
         target = TREE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target, follow_symlinks=False)
-    sources = list(folders())
+    found = [TREE / each.relative_to(ROOT) for each in folders()]
+    tvm = TREE / TVM.relative_to(ROOT)
+    if REPOSITORY:
+        for folder in (*found, tvm):
+            name_repository(folder, version)
     if python_of(WITH_TVM).exists():
-        sources.append(TVM)
-    found = [TREE / each.relative_to(ROOT) for each in sources]
-    if not REPOSITORY:
-        return found
-    for folder in found:
-        readme = folder / "README.md"
-        project = folder / "pyproject.toml"
-        place = folder.relative_to(TREE).as_posix()
-        readme.write_text(
-            with_links(readme.read_text(encoding="utf-8"), place, version), encoding="utf-8"
-        )
-        urls = {
-            "Source": "",
-            "Documentation": f"/blob/v{version}/docs/index.md",
-            "Changelog": f"/blob/v{version}/CHANGELOG.md",
-        }
-        lines = "".join(f'{name} = "{REPOSITORY}{path}"\n' for name, path in urls.items())
-        project.write_text(
-            f"{project.read_text(encoding='utf-8')}\n[project.urls]\n{lines}", encoding="utf-8"
-        )
+        found.append(tvm)
     return found
+
+
+def name_repository(folder: Path, version: str) -> None:
+    """Write the address of the repository into the metadata of a distribution of the copy, and
+    into its README.
+    """
+    readme = folder / "README.md"
+    place = folder.relative_to(TREE).as_posix()
+    text = with_links(readme.read_text(encoding="utf-8"), place, version)
+    readme.write_text(text, encoding="utf-8")
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as project:
+        project.write("\n[project.urls]\n")
+        for name, address in addresses(version).items():
+            project.write(f'{name} = "{address}"\n')
+
+
+def addresses(version: str) -> dict[str, str]:
+    """Return the `urls` of each distribution."""
+    return {
+        "Source": REPOSITORY,
+        "Documentation": f"{REPOSITORY}/blob/v{version}/docs/index.md",
+        "Changelog": f"{REPOSITORY}/blob/v{version}/CHANGELOG.md",
+    }
 
 
 def with_links(text: str, folder: str, version: str) -> str:
@@ -204,7 +213,18 @@ def problems_of(path: Path, version: str) -> list[str]:
         result.append(f"has {licences} licences, not 1")
     if path.suffix == ".whl":
         result += binaries.missing_notices(files)
+        result += missing_addresses(files, version)
     return result
+
+
+def missing_addresses(files: Mapping[str, bytes], version: str) -> list[str]:
+    """Return which addresses of the repository the metadata of a wheel lacks, if it is named."""
+    if not REPOSITORY:
+        return []
+    metadata = b"".join(data for name, data in files.items() if name.endswith("info/METADATA"))
+    lines = metadata.decode().splitlines()
+    wanted = [f"Project-URL: {name}, {address}" for name, address in addresses(version).items()]
+    return [f"lacks {line}" for line in wanted if line not in lines]
 
 
 def check(files: Sequence[Path], version: str) -> None:
@@ -377,6 +397,10 @@ def main() -> None:
     if sys.argv[1:2] == ["--set"]:
         set_version(version, sys.argv[2])
         return
+    if sys.argv[1:2] == ["--tree"]:
+        shutil.rmtree(TREE, ignore_errors=True)
+        copy_tree(version)
+        return
     print(f"devmod {version}: building into {DIST.relative_to(ROOT)}", flush=True)
     check(build(version), version)
     print("the npm package", flush=True)
@@ -385,21 +409,39 @@ def main() -> None:
     install_all(version)
     print("the README", flush=True)
     readme_example()
+    tag = f"v{version}"
+    problem = tag_commit(tag)
+    if problem:
+        print(f"\nAll passed, and {tag} is not made: {problem}")
+        return
+    print(
+        f"\nAll passed, and {tag} is the tag of this commit. To publish it by .github/workflows/release.yml:"
+    )
+    print(f"  git push origin {tag}")
+    print(
+        f"That builds again, and gives {DIST.relative_to(ROOT)} to Python's index and {NPM.relative_to(ROOT)} to npm."
+    )
+
+
+def tag_commit(tag: str) -> str:
+    """Tag this commit, unless it has the tag already. Return why the tag cannot be made, or ""."""
     if not REPOSITORY:
-        print(
-            "\nNot named: the repository. The links of the READMEs are relative; an index needs make release REPOSITORY=https://…"
-        )
-    if "dev" in version:
-        print(
-            f"\nAll passed. {version} is a development version: first run python tools/release.py --set VERSION, and write CHANGELOG.md."
-        )
-    print(
-        f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:"
-    )
-    print(f"  git tag v{version}\n  git push origin v{version}")
-    print(
-        f"It gives {DIST.relative_to(ROOT)} to Python's index and {NPM.relative_to(ROOT)} to npm."
-    )
+        return "the distributions have no addresses. Run make release REPOSITORY=https://…"
+    if "dev" in tag:
+        return "it is a development version. Run python tools/release.py --set VERSION, and write CHANGELOG.md"
+    if _git("status", "--porcelain"):
+        return "the tree has changes that are not committed"
+    if not _git("tag", "--list", tag):
+        _git("tag", "--annotate", tag, "--message", f"devmod {tag.removeprefix('v')}")
+    if _git("rev-parse", f"{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
+        return "another commit has it"
+    return ""
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
 
 if __name__ == "__main__":
