@@ -48,7 +48,7 @@ def _distribution_arguments() -> dict[str, list[str]]:
         "speaking_distribution": [
             name
             for name in results
-            if results[name].get("entry-points", {}).keys() - {"devmod.bundles"}
+            if results[name].get("entry-points", {}).keys() - {"devmod.bundles", "pytest11"}
         ],
         "plugin": [name for name in results if is_backend(results[name])],
     }

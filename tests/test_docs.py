@@ -184,9 +184,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.volume
 def test_the_api_pages_have_every_public_name_once(built: Path) -> None:
-    found = [
-        name for path in built.glob("api*.html") for name in Page(path).anchors if "." in name
-    ]
+    found = [name for path in built.glob("api*.html") for name in Page(path).anchors if "." in name]
     assert sorted(found) == sorted(set(found))
     anchors = set(found)
     # `devmod.commands` is a module of the workbench.

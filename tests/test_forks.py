@@ -1,5 +1,5 @@
-"""Forks (docs/reliability.md): what a child may do with what its parent has opened, and how it ends;
-and launches at the interpreter's exit.
+"""Forks (docs/reliability.md): what a child may do with what its parent has opened, and how it
+ends; and launches at the interpreter's exit.
 """
 
 from __future__ import annotations

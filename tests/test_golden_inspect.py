@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from devmod._cli import main
 from each_case import check_each
+
+from devmod_workbench._cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted(

@@ -23,9 +23,7 @@ NOTEBOOK = EXAMPLES / "one_call.ipynb"
 #: What reads the text of a kernel, from docs/calling.md.
 (PRINTING,) = [
     f"import devmod\n{block}"
-    for mark, _, block in blocks(
-        (EXAMPLES.parent / "docs" / "calling.md").read_text()
-    )
+    for mark, _, block in blocks((EXAMPLES.parent / "docs" / "calling.md").read_text())
     if mark == "run" and "os.dup2" in block
 ]
 WRONG = (

@@ -14,7 +14,7 @@ from devmod import Param
 from devmod.errors import FormatError
 from devmod_readers.metallib import read_metallib
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "tools"))
 from fuzzing import seeds
 
 BUFFER = 0x40000
