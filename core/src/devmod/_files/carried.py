@@ -30,6 +30,14 @@ def files_of(modules: Iterable[Module]) -> list[Index]:
     return [each for each in files if each is not None]
 
 
+def mark_of(name: str) -> str:
+    """Return the mark of an unknown name: KEEP, REFUSE, or "" for one that a save drops."""
+    mark = name[-1:]
+    if mark in (KEEP, REFUSE):
+        return mark
+    return ""
+
+
 class Unknown:
     """Decides for unknown names whether the new file has what they name.
 
@@ -52,11 +60,12 @@ class Unknown:
             It must not be left out.
         """
         text = f"{place} has {subject} {quote_name(name)}, which a newer devmod wrote"
-        if name.endswith(REFUSE):
+        mark = mark_of(name)
+        if mark == REFUSE:
             raise FormatError(
                 f"{text} and this one cannot save: {pip_install('--upgrade devmod-core')}"
             )
-        if explained or name.endswith(KEEP):
+        if explained or mark == KEEP:
             return True
         self.dropped.append(f"{text}. It is not saved")
         return False

@@ -11,7 +11,7 @@ from typing import Any
 
 import devmod
 from devmod._files.bundle_file import tree_of
-from devmod._files.carried import files_of, verify_rest
+from devmod._files.carried import files_of, mark_of, verify_rest
 from devmod._formats.index import KEEP, MAGIC, MAX_DEPTH, REFUSE, TUNING
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
@@ -40,6 +40,8 @@ from devmod.targets import PROGRAM, SHARED_OBJECT
 from devmod.targets.forms import detect_form
 from devmod_workbench._cli._output import STDIN, size, standard_input
 
+#: What a save does with what has an unknown name, by the mark of the name.
+_FATES = {KEEP: "keeps it", REFUSE: "is refused", "": "drops it"}
 #: What a file has, as plain data. A value may be a function that returns or yields it.
 Description = dict[str, Any]
 
@@ -116,9 +118,11 @@ def _unknown_of(root: Module) -> list[Description]:
     found: list[Description] = []
     for file in files_of(walk(root)):
         for key in file.extra:
-            found.append({"what": "key", "name": key, "save": _fate_of(key)})
+            found.append({"what": "key", "name": key, "save": _FATES[mark_of(key)]})
         for name, (_, count, _) in file.sections.items():
-            found.append({"what": "section", "name": name, "bytes": count, "save": _fate_of(name)})
+            found.append(
+                {"what": "section", "name": name, "bytes": count, "save": _FATES[mark_of(name)]}
+            )
         for part in file.attachments():
             entry = part.entry
             if entry.tag != TUNING:
@@ -127,12 +131,8 @@ def _unknown_of(root: Module) -> list[Description]:
                     "function": entry.function,
                     "name": entry.tag,
                 }
-                found.append(row | {"bytes": entry.size, "save": _fate_of(entry.tag)})
+                found.append(row | {"bytes": entry.size, "save": _FATES[mark_of(entry.tag)]})
     return found
-
-
-def _fate_of(name: str) -> str:
-    return {KEEP: "keeps it", REFUSE: "is refused"}.get(name[-1:], "drops it")
 
 
 def _comparisons(root: Module) -> dict[int, Any]:
