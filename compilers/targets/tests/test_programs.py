@@ -648,6 +648,20 @@ def test_each_candidate_is_checked() -> None:
     assert read(make(kernels=both, steps=[f"{fill}, block=64)"])).steps[0].block == (64,)
 
 
+def test_a_newer_kernel_is_refused_with_what_it_needs() -> None:
+    newer = Interface.from_dict({"params": [{"name": "x", "kind": "tensor"}], "needs": ["later"]})
+    kernels = opencl({"scale": FunctionInfo("scale", ["handle"], interface=newer)})
+
+    def make() -> None:
+        devmod.program("p", kernels, updates=["x: float32[n]"], steps=["scale(x=x, threads=n)"])
+
+    text = (
+        "the program 'p', step 1 ('scale'): the kernel is newer than this devmod. As opencl/cl it is scale(…) needs 'later', "
+        "which a newer devmod reads: pip install --upgrade devmod-core devmod-runtime"
+    )
+    assert refusal(FormatError, make) == text
+
+
 def test_a_kind_without_a_grid_needs_none() -> None:
     kernels = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", {"fill": KERNELS["fill"]})
     assert read(make(kernels=kernels, steps=["fill(y=y, value=a)"])).steps == (

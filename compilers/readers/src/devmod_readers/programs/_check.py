@@ -456,6 +456,10 @@ class _Kernel:
                 f"the kernel has no interface as {candidate.label}, so that its arguments are unknown"
             )
         self.interface: Interface = interface
+        self._name = name
+        self._label = candidate.label
+        if interface.newer:
+            raise self.of_kernel(_Problem("the kernel is newer than this devmod"))
         self.has_grid = candidate.has_grid
         self.tuning = tuning_of(interface)
         #: The arguments by which a tuned kernel chooses its variant and its grid.
@@ -465,8 +469,6 @@ class _Kernel:
             for variant in self.tuning.variants:
                 for each in variant.grid:
                     self.sizes.update(names_in(each))
-        self._name = name
-        self._label = candidate.label
         found = arguments_of(interface)
         self.form = {each.name: each for each in found}
         self.needed = {each.name for each in found if getattr(each, "default", None) is None}
