@@ -98,7 +98,7 @@ class TuningRecord(NamedTuple):
             for entry in read_list(fields.get("measured", []), "the measurements"):
                 sizes = tuple(read_list(entry["sizes"], "sizes"))
                 for time in read_list(entry["times"], "times"):
-                    values, seconds, *more = read_list(time, "a time")
+                    values, seconds, *more = read_list(time, "the items of a time")
                     case = (sizes, tuple(read_list(values, "values")))
                     _check_time(case, seconds, (len(names), len(constants)))
                     if case in measured:
