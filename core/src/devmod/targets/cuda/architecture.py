@@ -98,14 +98,12 @@ def _fatbin(code: memoryview) -> str:
     u16 (1 PTX, 2 ELF), version u16, its header's size u32, its data's size u64, …, number of the
     architecture u32 at 28, flags u64 at 40 (bit 20 ``a``, 21 ``f``).
     """
-    if len(code) < 16 or read_uint(code, 0, 4) != _FATBIN_MAGIC:
+    if read_uint(code, 0, 4) != _FATBIN_MAGIC:
         return ""
     at = read_uint(code, 6, 2)
     end = min(len(code), at + read_uint(code, 8, 8))
     results: dict[str, None] = {}
     for _ in range(_MAX_ENTRIES):
-        if at + 48 > end:
-            break
         head = read_uint(code, at + 4, 4)
         size = read_uint(code, at + 8, 8)
         if head < 48 or at + head + size > end:
