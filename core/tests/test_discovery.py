@@ -32,6 +32,8 @@ from distributions import (
     uninstall,
 )
 
+from devmod._plugins.claim import Claim, Distribution, normalize_name
+
 NPU = {"devmod.create": {"npu": "devmod_npu:create"}}
 
 
@@ -946,3 +948,25 @@ def test_a_warm_look_up_imports_few_modules(indexed: Path, cache: Path, kind: st
         for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")
     }
     assert specs & set(used.split()) == ({"devmod.targets.cuda"} if kind == "cuda" else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "normalized"),
+    [
+        ("devmod-npu", "devmod-npu"),
+        ("Devmod_NPU", "devmod-npu"),
+        ("devmod.npu", "devmod-npu"),
+        ("devmod_.-__npu.--9", "devmod-npu-9"),
+        ("a---b----c", "a-b-c"),
+    ],
+)
+def test_names_of_distributions_are_normalized(name: str, normalized: str) -> None:
+    assert normalize_name(name) == normalized
+
+
+def test_the_text_of_an_entry_has_its_distribution() -> None:
+    source = Distribution("devmod-npu", "1.0", "/site")
+    claim = Claim("devmod.create", "npu", "devmod_npu:create", source)
+    assert repr(claim) == "<Claim devmod.create.npu = devmod_npu:create of devmod-npu 1.0>"
+    claim = Claim("devmod.create", "npu", "devmod_npu:create", Distribution("devmod-npu", "", "/"))
+    assert repr(claim) == "<Claim devmod.create.npu = devmod_npu:create of devmod-npu>"

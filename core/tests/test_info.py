@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod.backend import PipelineConstant
 
 
 @pytest.mark.parametrize(
@@ -583,3 +584,49 @@ def test_the_default_of_dynamic_shared_memory_is_bytes_or_bytes_a_thread(
     again = devmod.Interface.from_dict(interface.to_dict())
     assert (again, hash(again)) == (interface, hash(interface))
     assert again.replace(subgroup=32).shared_memory == interface.shared_memory
+
+
+@pytest.mark.parametrize(
+    ("constant", "stored", "keyword"),
+    [
+        (PipelineConstant("N", "uint32"), {"name": "N", "type": "uint32"}, "N=…"),
+        (
+            PipelineConstant("", "int8", 0, -5),
+            {"name": "", "id": 0, "type": "int8", "default": -5},
+            "**{'0': …}",
+        ),
+        (
+            PipelineConstant("a b", "bool", 2**32 - 1, False),
+            {"name": "a b", "id": 2**32 - 1, "type": "bool", "default": False},
+            "**{'a b': …}",
+        ),
+    ],
+)
+def test_a_constant_of_a_pipeline(
+    constant: PipelineConstant, stored: dict[str, Any], keyword: str
+) -> None:
+    assert constant.to_dict() == stored
+    assert PipelineConstant.from_dict(stored) == constant
+    assert constant.keyword == keyword
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((5, "uint32"), "a constant's name is a string"),
+        (("N", 5), "the constant 'N' has the type 5; expected a number type or 'bool'"),
+        (("N", "text"), "the constant 'N' has the type 'text'; expected a number type or 'bool'"),
+        (
+            ("N", "int8", 2**32),
+            "the constant 'N' has the id 4294967296; an id is a number from 0 to 2**32 - 1",
+        ),
+        (
+            ("N", "int8", -1),
+            "the constant 'N' has the id -1; an id is a number from 0 to 2**32 - 1",
+        ),
+        (("N", "int8", 1, "2"), "the constant 'N' has the default '2'; expected a number"),
+        (("", "int8"), "a constant has neither a name nor an id"),
+    ],
+)
+def test_an_invalid_constant_of_a_pipeline(arguments: Any, text: str) -> None:
+    assert refusal(devmod.FormatError, PipelineConstant, *arguments) == text

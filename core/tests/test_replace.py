@@ -297,3 +297,24 @@ def test_odd_names_in_a_file_are_ignored() -> None:
         other.import_module(each)
     result = devmod.replace_constants(other, {"fc_w": -LARGE, "b": SMALL})
     np.testing.assert_array_equal(value(result, "fc_w"), -LARGE)
+
+
+def test_parts_of_a_constant_get_the_rows_of_its_value() -> None:
+    rows = np.arange(15, dtype=np.float32).reshape(5, 3)
+    other = np.arange(4, dtype=np.float32).reshape(2, 2)
+    parts = {"w0": rows[:2], "w1": rows[2:], "o": other}
+    module = devmod.bundle(kernels("opencl", "k"), devmod.const_loader(parts, {}), mixed=True)
+    declared = {
+        "updates": ["y: float32[n]"],
+        "constants": ["w0: float32[2, 3]", "w1: float32[3, 3]", "o: float32[2, 2]"],
+    }
+    originals = {"w0": "w", "w1": "w"}
+    program = make_program("p", module, ["k(y=y, threads=n)"], declared, originals=originals)
+    result = devmod.replace_constants(program, {"w": -rows, "o": other * 2})
+    np.testing.assert_array_equal(value(result, "w0"), -rows[:2])
+    np.testing.assert_array_equal(value(result, "w1"), -rows[2:])
+    np.testing.assert_array_equal(value(result, "o"), other * 2)
+    text = refusal(
+        devmod.ArgumentError, devmod.replace_constants, program, {"w": rows[:4], "o": other}
+    )
+    assert "'w' is float32[5, 3], and its value is float32[4, 3]" in text

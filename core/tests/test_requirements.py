@@ -4,11 +4,13 @@ and `fits`.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from devmod import Block, Interface, Param
+from devmod._values.requirements import device_of_call
 from devmod.backend import FEATURES, LIMITS, Capabilities, fits, requirements
 from devmod.targets.vulkan.architecture import capability_name
 
@@ -116,6 +118,7 @@ def test_what_is_unknown_fits() -> None:
         )
         == ""
     )
+    assert reason(Interface(), Device(limits={"max shared_memory": 0})) == ""
     assert (
         reason(INTERFACE, Device()) == ""
     )  # no features, no sizes of subgroups and no limits are reported
@@ -215,3 +218,28 @@ def test_a_feature_has_the_names_of_each_api() -> None:
         spirv = " ".join(map(capability_name, each.spirv))
         names[name] = (spirv, " ".join(each.opencl), each.wgsl, each.webgpu)
     assert names == NAMES_OF_FEATURES
+
+
+def test_a_uniform_of_another_type_has_no_known_size() -> None:
+    for type_, size in (("", 0), ("uint8", 1), ("uint8x48", 48), ("int8x4", 0), ("uint16x4", 0)):
+        amounts = requirements(Interface([Param("p", "uniform", type_)])).amounts
+        assert ("uniform", size) in amounts
+
+
+def device_that(problem: Any) -> Any:
+    return SimpleNamespace(capabilities=Capabilities(Device(), format_problem=problem))
+
+
+def test_a_call_without_a_device_has_the_first_that_takes_the_format() -> None:
+    refusing = device_that(lambda fmt: "no" if fmt == "cubin" else "")
+    taking = device_that(lambda fmt: "")
+    unknown = device_that(None)
+    silent = SimpleNamespace(capabilities=None)
+    for devices, fmt, expected in (
+        ([refusing, taking], "cubin", taking),
+        ([refusing, taking], "ptx", refusing),
+        ([refusing, unknown, taking], "cubin", unknown),
+        ([refusing, silent, taking], "cubin", silent),
+        ([refusing, device_that(lambda fmt: "no")], "cubin", refusing),
+    ):
+        assert device_of_call(devices, fmt) is expected

@@ -105,6 +105,25 @@ def test_clear_removes_all_entries_and_no_other_files(
     ) == ["npu/notes", "photos/one.bin"]
 
 
+def test_files_that_cannot_be_removed_are_counted(
+    filled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = sorted(str(path) for path in (filled / "npu").glob("*.bin"))
+    assert len(entries) == 3
+    unlink = os.unlink
+
+    def refuse(path: str) -> None:
+        if path in entries[:2]:
+            raise PermissionError(13, "Permission denied", path)
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    code, out, error = run(capsys, "clear", "npu")
+    assert (code, out) == (1, "Removed 1 entry, 8.2 kB.\n")
+    assert error.startswith("devmod: error: 2 files cannot be removed, among them ")
+    assert any(repr(path) in error for path in entries[:2])
+
+
 def test_a_folder_writable_by_others_is_not_cleared(
     filled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
