@@ -72,6 +72,12 @@ class Room(NamedTuple):
     marker: str = "not volume"
 
 
+#: What core has of programs and of URLs.
+_USES_OF_CORE = [
+    "tests/test_program_tools.py",
+    "tests/test_fixed_sizes.py",
+    "extras/remote/tests/test_pinned_urls.py",
+]
 _ONNX = "tests/test_onnx*.py"
 _BYTES = [
     "tests/test_readers.py",
@@ -91,11 +97,7 @@ _USES_OF_READERS = [
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
 _TOY = "plugins/runtime/tests/toy/test_*.py"
 ROOMS = {
-    "core": Room(
-        ["core/src/**/*.py"],
-        ["core/tests/test_*.py", _TOY, *_BYTES, "tests/test_program_tools.py"],
-        97,
-    ),
+    "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES, *_USES_OF_CORE], 97),
     "readers": Room(
         ["compilers/readers/src/**/*.py"],
         ["compilers/readers/tests/test_*.py", *_USES_OF_READERS],
