@@ -8,11 +8,12 @@ import hashlib
 import os
 import random
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from alone import core_alone as core_alone
@@ -79,15 +80,46 @@ def test_the_origin_of_a_module_stays_without_the_library() -> None:
 
 
 @pytest.mark.row("R19")
-def test_compressed_bytes_of_many_megabytes_come_out_as_they_were(tmp_path: Path) -> None:
+def test_compressed_bytes_of_many_megabytes_come_out_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those beyond 16 MiB wait in a temporary file until they are written."""
     codes = [random.Random(seed).randbytes(9 << 20).hex().encode() for seed in range(3)]
     modules = [module(code) for code in codes]
+    folders: list[str] = []
+    make = tempfile.TemporaryFile
+
+    def record(*, dir: str) -> IO[bytes]:
+        folders.append(dir)
+        return make(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", record)
     devmod.save(devmod.bundle(*modules, mixed=True), tmp_path / "k.devmod", compress="zstd:1")
+    assert folders == [str(tmp_path)]  # the one for temporary files may be small
     stored = devmod.load(tmp_path / "k.devmod")
     assert 24 << 20 < (tmp_path / "k.devmod").stat().st_size < 36 << 20
     assert [each.code for each in stored.imports] == codes
     assert [path.name for path in tmp_path.iterdir()] == ["k.devmod"]
+
+
+def test_the_objects_of_all_fields_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "FREE_VALUES", 10)
+    fields = {size: b"\xdc\0" + bytes((size,)) + b"\5" * size for size in range(20)}
+    for sizes, size, limit in (
+        ((2, 2, 3), 0, 0),  # 10 objects with the arrays
+        ((2, 3, 3), 0, 10),
+        ((2, 3, 3), 1, 0),
+        ((3, 3, 3), 1, 11),
+        ((9, 0, 0), 0, 10),
+        ((8, 0), 0, 0),
+        ((10, 0), 0, 10),
+        ((0, 0, 10), 0, 10),
+    ):
+        data = b"".join(fields[each] for each in sizes)
+        assert blobs.too_many_values(data, size) == limit
+    assert blobs.too_many_values(b"\xc1" * 20, 0) == 0  # a reader has the error
+    assert blobs.too_many_values(b"\x9f" + b"\5" * 10, 1) == 0
+    assert blobs.too_many_values(b"\xdc\0\xff" + b"\5" * 7, 0) == 0  # few bytes
 
 
 def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:

@@ -69,6 +69,36 @@ def test_an_answer_that_is_too_long_ends_the_process(
         assert (worker.answer(120), worker.end) == (None, "ends with signal 9")
 
 
+PRINTING = """
+import sys
+from devmod.worker import answer_writer
+def main(request):
+    answer = answer_writer()
+    for line in sys.stdin:
+        print(line.strip().strip('"') * request["times"], flush=True)
+        answer(line)
+"""
+
+
+def test_what_a_process_prints_is_taken_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "printing.py").write_text(PRINTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker("printing", {"times": 2}, captures=True) as worker:
+        for text in ("one", "three", "x"):
+            worker.send(text)
+            worker.answer(120)
+            assert worker.printed == f"{text}{text}\n"
+            assert worker.take_printed() == f"{text}{text}\n"
+            assert worker.take_printed() == ""
+    with Worker("printing", {"times": 3000}, captures=True) as worker:
+        worker.send("0123456")
+        worker.answer(120)
+        assert worker.printed == ("0123456" * 3000 + "\n")[-(2**14) :]
+        assert worker.take_printed() == "0123456" * 3000 + "\n"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups of this form")
 def test_a_worker_that_has_ended_kills_no_other_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
