@@ -96,6 +96,18 @@ _USES_OF_READERS = [
 ]
 #: Calls of devmod without a driver, also of what core has of arrays and devices.
 _TOY = "plugins/runtime/tests/toy/test_*.py"
+#: Programs, and what the runtime has of their plans and calls.
+_PROGRAMS = "tests/test_program_*.py"
+#: The commands, without the tests that search or draw again and again: they take many minutes while
+#: their lines are recorded.
+_USES_OF_WORKBENCH = [
+    "tests/test_run_and_bench.py",
+    "tests/test_verify.py",
+    "tests/test_verify_payloads.py",
+    "tests/test_profile.py",
+    "tests/test_testing.py",
+    "tests/test_program_tools.py",
+]
 ROOMS = {
     "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES, *_USES_OF_CORE], 97),
     "readers": Room(
@@ -112,7 +124,12 @@ ROOMS = {
         ["extras/browser/js/src/*.js"], [*_ALL_READERS, "tests/test_browser*.py"], 97
     ),
     "runtime": Room(
-        ["plugins/runtime/src/**/*.py"], [_TOY, "plugins/runtime/tests/driver_api/test_*.py"], 95
+        ["plugins/runtime/src/**/*.py"],
+        [_TOY, "plugins/runtime/tests/driver_api/test_*.py", _PROGRAMS],
+        95,
+    ),
+    "workbench": Room(
+        ["workbench/src/**/*.py"], ["workbench/tests/**/test_*.py", *_USES_OF_WORKBENCH], 95
     ),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
