@@ -22,6 +22,7 @@ import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
 from devmod._modules import agreement
 from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.programs import make_program
 from devmod_workbench._cli import main
 
 pytestmark = [pytest.mark.row("R12"), pytest.mark.once]  # the values of interfaces
@@ -700,3 +701,19 @@ def test_a_call_of_a_tuned_function_gives_no_block(recwarn: pytest.WarningsRecor
     devmod.bundle(tuned("opencl", block=["BLOCK"]), module("vulkan", N, block=(64, 1, 1)))
     assert not recwarn
     assert str(tuned("opencl").functions["f"]) == "<FunctionInfo f(n: int32) tuned>"
+
+
+def test_a_kernel_is_of_the_first_node_that_programs_import() -> None:
+    kinds = ("cuda", "opencl", "rocm", "webgpu")
+    first, second, third, alone = [block_module(kind, block=(64, 1, 1)) for kind in kinds]
+    inner = devmod.bundle(second)
+    nodes = devmod.bundle(first, inner), devmod.bundle(third, inner)
+    first._devmod_imports = (devmod.const_loader({}, {}),)
+    programs = []
+    for name, node in zip("pq", nodes, strict=True):
+        declared = {"updates": ["x: float32[n]"]}
+        programs.append(make_program(name, node, ["f(x=x, threads=n)"], declared))
+    found = agreement.kernel_nodes([*programs, devmod.bundle(alone)])
+    assert found == {first: nodes[0], second: nodes[0], third: nodes[1]}
+    groups = agreement.by_node([alone, third, second, first], found)
+    assert groups == [[alone], [third], [second, first]]

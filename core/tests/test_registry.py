@@ -30,6 +30,7 @@ from forked import python
 import devmod
 from devmod import targets
 from devmod._plugins.lookup import lookup
+from devmod._plugins.registry import is_name
 from devmod._plugins.specs import find_spec
 from devmod._values.spec import TargetSpec
 
@@ -460,6 +461,36 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
         lambda: devmod.device(name),
     ):
         assert refusal(devmod.FormatError, call) == text
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "is_valid"),
+    [
+        ("devmod.commands", "a", True),
+        ("devmod.commands", "a-z", True),
+        ("devmod.commands", "z" * 32, True),
+        ("devmod.commands", "z" * 33, False),
+        ("devmod.commands", "", False),
+        ("devmod.commands", "-a", False),
+        ("devmod.commands", "a_b", False),
+        ("devmod.commands", "a9", False),
+        ("devmod.commands", "a`", False),
+        ("devmod.commands", "a{", False),
+        ("devmod.commands", "A", False),
+        ("devmod.commands", None, False),
+        ("devmod.hooks", "devmod_verify", True),
+        ("devmod.hooks", "devmod_verify.npu", True),
+        ("devmod.hooks", "a.b.c", False),
+        ("devmod.hooks", "a.", False),
+        ("devmod.hooks", ".a", False),
+        ("devmod.hooks", None, False),
+        ("devmod.create", "npu_9", True),
+        ("devmod.create", "a.b", False),
+        ("devmod.create", "a-b", False),
+    ],
+)
+def test_the_names_of_each_group(group: str, name: Any, is_valid: bool) -> None:
+    assert is_name(group, name) is is_valid
 
 
 def test_an_unknown_group_is_a_format_error() -> None:
