@@ -11,6 +11,7 @@ from tuned_maps import PARAMS, TUNE, info, interface
 
 import devmod
 from devmod import Interface
+from devmod._values.tuning import lacking, variants_on
 from devmod.backend import Capabilities, fits, requirements, tuning_of, variant_interface
 
 
@@ -65,3 +66,25 @@ def test_an_invalid_map_is_an_error(group: str) -> None:
 def test_a_key_that_is_no_map_is_an_error() -> None:
     error = error_of(tuning_of, Interface(PARAMS, extra={"tune": 3}))
     assert str(error) == "the key tune is a map with string keys, not int"
+
+
+def test_the_first_variant_that_does_not_fit_has_the_reason() -> None:
+    class Device:
+        features = frozenset({"fp16"})
+        subgroup_sizes = ()
+        limits = {"max block": 96}
+
+        def __str__(self) -> str:
+            return "npu device 0"
+
+    capabilities = Capabilities(Device(), {"block": "max block"})
+    start = "cannot run on npu device 0: its max block is "
+    verdicts = [problem for *_, problem in variants_on(interface(), "", capabilities)]
+    assert [each.startswith(f"{start}96, but ") for each in verdicts] == [False, True, False]
+    assert lacking(interface(), "", capabilities) == ""
+    Device.limits = {"max block": 31}
+    verdicts = [problem for *_, problem in variants_on(interface(), "", capabilities)]
+    assert [each.startswith(f"{start}31, but ") for each in verdicts] == [True, True, True]
+    assert lacking(interface(), "", capabilities) == verdicts[0] != verdicts[1]
+    # The first use raises the error of an invalid map.
+    assert lacking(Interface(PARAMS, extra={"tune": 3}), "", capabilities) == ""

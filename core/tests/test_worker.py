@@ -137,6 +137,30 @@ def test_idle_processes_are_those_of_a_key_that_are_alive(
     assert first.process.returncode == -9
 
 
+IDLE = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from devmod.worker import IdleWorkers, Worker
+idle = IdleWorkers(2)
+worker = Worker("waiting", {})
+idle.add(worker, "key")
+if os.fork() == 0:
+    assert idle.take("key") is None
+    os._exit(5 + worker.process.returncode)
+_, status = os.wait()
+print(os.waitstatus_to_exitcode(status), idle.take("key") is worker, worker.process.poll())
+worker.__exit__()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+def test_a_fork_has_no_idle_processes(tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text("import sys\ndef main(request):\n    sys.stdin.read()\n")
+    command = [sys.executable, "-c", IDLE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("5 True None\n", "")
+
+
 def test_a_process_that_ends_late_is_not_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
