@@ -72,6 +72,7 @@ PYTHON_INNOCENTS = [
     "x = y[:]",
     "x = f(*a, b)",
     "x = f(a, a)",
+    "x = gcd(a, b)",
     "x = f(**a)",
     "x = f(a, strict=True)",
     "x = +a",

@@ -18,6 +18,8 @@ from mutating.mutant import OTHER, Mutant, Recorder
 _OF_THE_MACHINE = {"version_info", "platform", "byteorder", "name", "implementation", "maxsize"}
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _CALLS = {"min", "max", "any", "all"}
+#: Functions whose arguments have no order.
+_COMMUTATIVE = {"min", "max", "gcd", "lcm"}
 _METHODS = {"startswith", "endswith", "partition", "rpartition"}
 _COMPARISON = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b|[<>=!]=|[<>]")
 _ARITHMETIC = re.compile(r"<<|>>|//|\*\*|[-+*/%&|^]")
@@ -171,7 +173,9 @@ class _Rules(Recorder):
             case ast.Attribute(attr=name) if name in _METHODS:
                 _, end = self._span(node.func)
                 self.add("choice", end - len(name), end, OTHER[name])
-        if len(node.args) >= 2 and not any(isinstance(x, ast.Starred) for x in node.args[:2]):
+        is_ordered = not (isinstance(node.func, ast.Name) and node.func.id in _COMMUTATIVE)
+        has_star = any(isinstance(each, ast.Starred) for each in node.args[:2])
+        if is_ordered and len(node.args) >= 2 and not has_star:
             first, second = node.args[:2]
             start, first_end = self._span(first)
             second_start, end = self._span(second)
