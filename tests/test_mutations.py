@@ -75,6 +75,7 @@ PYTHON_INNOCENTS = [
     "x = gcd(a, b)",
     "x = f(**a)",
     "x = f(a, strict=True)",
+    'x = f(a, encoding="utf-8")',
     "x = +a",
     "import a.b",
     "def f(a=1): ...",

@@ -2,7 +2,8 @@
 
 Each change replaces a part of the text, so that comments and lines stay. These are not changed:
 texts, also those of errors, which tests compare whole; types; assertions, also that of `zip`;
-decorators; conditions on the version of Python or the system, of which a run has one.
+decorators; conditions on the version of Python or the system, of which a run has one, and the
+encoding of a file, whose default is the system's.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def _is_skipped(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
-        case ast.keyword(arg="strict"):
+        case ast.keyword(arg="strict" | "encoding"):
             return True
         case ast.Compare():
             return _is_of_the_machine(node)
