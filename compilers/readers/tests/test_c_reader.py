@@ -22,7 +22,7 @@ import devmod
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tools"))
 from fuzzing import c_reader, seeds  # noqa: E402
-from handmade import file_of  # noqa: E402
+from handmade import file_of, headed, row  # noqa: E402
 
 pytestmark = [
     pytest.mark.row("R50"),
@@ -67,6 +67,26 @@ def test_one_constant(tmp_path: Path) -> None:
     result, (_, *found) = run("weights", 4096)
     assert (result, found) == (0, ["4096", "0", "1"])
     assert run("weights", 4095) == (3, ["error:", "the", "module", "has", "4096", "bytes"])
+
+
+def test_a_constant_whose_part_is_the_first_record(tmp_path: Path) -> None:
+    """It is in a page before that of its module."""
+    part = bytes.fromhex("0000803f00000040")
+    stored = msgpack.packb({"w": [[2, 32, 1], [2], 0]}) + msgpack.packb({})
+    loader = {"kind": "const_loader", "rank": 0, "functions": [], "parts": [0]}
+    pages = [{"parts": [digest_of(part)]}, {"modules": [loader | digest_of(stored)]}]
+    first, second = [msgpack.packb(page) for page in pages]
+    rows = [row(first, 1, len(part)), row(second, 1, len(stored), 0, b"m")]
+    blobs = part.ljust(64, b"\0") + stored
+    (tmp_path / "k.devmod").write_bytes(
+        headed({"candidates": 1, "pages": rows}, first + second, blobs)
+    )
+    source = tmp_path / "one.c"
+    source.write_text(ONE_CONSTANT)
+    program = c_reader.build([source, c_reader.READER], *c_reader.SANITIZERS)
+    command = [str(program), str(tmp_path / "k.devmod"), "1", "w", "4096"]
+    _, *found = subprocess.check_output(command, text=True).split()
+    assert found == ["8", "1", "2"]
 
 
 #: Print how many bytes are read for a constant of a module, its size and its first two values.
