@@ -367,7 +367,7 @@ def test_an_interrupt_ends_the_tests_and_leaves_the_sources(
         while not started.exists() or not started.read_text():
             time.sleep(0.05)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert errors == "mutations: it was interrupted; changes are in build/mutations alone\n"
     assert process.returncode == 2
     assert (copy.root / "core" / "src" / "devmod" / "__init__.py").read_text() == PACKAGE
