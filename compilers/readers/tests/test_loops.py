@@ -49,12 +49,14 @@ def test_a_loop_of_one_block() -> None:
 248 51
 245 INT 60 ZERO 50 61 51
 128 INT 61 60 STEP
+1 INT 64
 174 BOOL 62 61 STEP
 246 52 51 1 9
 250 62 52 51
 248 52
 245 INT 63 61 51
 62 VARIABLE 61 60
+62 VARIABLE 64
 """),
         RETURN,
     ]
@@ -66,19 +68,22 @@ def test_a_loop_of_one_block() -> None:
 245 INT 60 ZERO 50 61 200
 245 BOOL 201 202 50 62 200
 245 INT 203 204 50 61 200
+245 INT 205 204 50 64 200
 246 52 200 1 9
 250 201 52 200
 248 200
 128 INT 61 60 STEP
+1 INT 64
 174 BOOL 62 61 STEP
 249 51
 248 52
 245 INT 63 203 51
 62 VARIABLE 203 60
+62 VARIABLE 205
 """),
         RETURN,
     ]
-    assert_moved(before, code("46 BOOL 202; 46 INT 204"), after, 205)
+    assert_moved(before, code("46 BOOL 202; 46 INT 204"), after, 206)
 
 
 #: A loop whose first block branches. Its ways join in the last block, or in one before that.

@@ -183,6 +183,13 @@ def test_an_invalid_declaration(declaration: str, problem: str) -> None:
     assert problem in refusal(CompileError, read_wgsl, declaration, "the shader")
 
 
+@pytest.mark.parametrize("arguments", ["", "<>", "<u32, 2, 3>"])
+def test_the_arguments_of_an_array(arguments: str) -> None:
+    text = f"@group(0) @binding(0) var<storage> a: array{arguments}; {MAIN.replace('{ }', '{ _ = a; }')}"
+    problem = "array requires an element type and an optional length, for example array<f32, 4>"
+    assert problem in refusal(CompileError, devmod.compile, text, "webgpu")
+
+
 @pytest.mark.parametrize(("number", "is_refused"), [(0, False), (65535, False), (65536, True)])
 def test_the_id_of_an_override(number: int, is_refused: bool) -> None:
     used = MAIN.replace("{ }", "{ _ = a; }")
