@@ -725,7 +725,9 @@ def test_pairs_of_images_and_samplers() -> None:
     for instructions, expected in (
         (op(88, 10, 24, 23, 30, 2, 31), {(place, sampler_place): False}),
         (op(88, 10, 24, 23, 30, 2 | 8, 31, 32), {(place, sampler_place): True}),
+        (op(87, 10, 24, 23, 30), {(place, sampler_place): True}),
         (op(91, 10, 24, 23, 30), {(place, sampler_place): True}),
+        (op(92, 10, 24, 23, 30, 2, 31), {(place, sampler_place): True}),
         (op(96, 10, 24, 23, 30, 31), {(place, sampler_place): False}),
         (
             (*op(96, 10, 24, 23, 30, 31), *op(92, 10, 25, 23, 30, 2, 31)),
