@@ -1,6 +1,6 @@
 """Random values of arguments. Each draw has a word, which `devmod run` takes too.
 
-docs/find-out-what-is-wrong.md has the values. An array depends on its name, the word, its shape and
+docs/command-line.md has the values. An array depends on its name, the word, its shape and
 its type alone.
 """
 
