@@ -1390,12 +1390,8 @@ def unpacked(data: bytes, size: int, digest: bytes, are_objects: bool) -> bytes:
     unpacker.feed(result)
     try:
         count = sum(map(count_values, itertools.islice(unpacker, 3)))
-    except (
-        SpecError,
-        ValueError,
-        TypeError,
-        RecursionError,
-    ):  # the rules of the fields refuse other bytes
+    except (SpecError, ValueError, TypeError, RecursionError):
+        # The rules of the fields refuse other bytes.
         count = 0
     require(count <= 2**20 + len(data), "the limit on the objects that compressed bytes unpack to")
     return bytes(result)

@@ -102,9 +102,8 @@ def test_a_form_runs_a_kernel_and_shows_its_numbers(browser: Browser, tmp_path: 
         "Maximum": "246",
         "Mean": f"{expected.mean():g}",
     }
-    assert (
-        browser.evaluate("return document.querySelectorAll('.result').length") == 1
-    )  # x is only read
+    # x is only read.
+    assert browser.evaluate("return document.querySelectorAll('.result').length") == 1
     status = browser.text(".kernel .controls [role=status]")
     assert status.startswith("2 × 1 × 1 blocks of 64 × 1 × 1 threads in ")
     assert status.endswith(" ms, copies included.")
@@ -346,9 +345,8 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
 
 def test_constants_are_fields(browser: Browser, tmp_path: Path) -> None:
     open_kernel(browser, tmp_path, TILED)
-    assert (
-        browser.evaluate("return document.querySelector('.kernel .array input').value") == "16"
-    )  # the kernel declares 64 bytes
+    # The kernel declares 64 bytes.
+    assert browser.evaluate("return document.querySelector('.kernel .array input').value") == "16"
     press_run(browser)
     assert problems(browser) == {"scale": "expected a number"}
     browser.fill(number("scale"), "0.5")
@@ -471,12 +469,13 @@ def test_a_function_of_tvm_has_a_form_without_names(browser: Browser, tmp_path: 
             f"return document.querySelector('.kernel').innerText.includes('{at}')"
         )
         browser.select(argument(at, "Fill"), fill)
+    # It has blocks alone.
     assert (
         browser.evaluate(
             "return [...document.querySelectorAll('.kernel select')].at(-1).options.length"
         )
         == 1
-    )  # blocks alone
+    )
     browser.fill(LAUNCH, "16")
     press_run(browser)
     assert problems(browser) == {}

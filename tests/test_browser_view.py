@@ -309,9 +309,8 @@ def test_the_number_of_connections_is_limited(served: Server, get: Callable[...,
         while (refused := sum(map(closed, idle))) < 68 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert refused == 68
-        assert (
-            threading.active_count() - before <= 32
-        )  # threads of earlier connections may have ended
+        # Threads of earlier connections may have ended.
+        assert threading.active_count() - before <= 32
         assert get(f"/{SECRET}/")[0] == 503
     finally:
         for each in idle:

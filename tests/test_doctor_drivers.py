@@ -112,9 +112,8 @@ def test_devices_that_the_user_may_not_open() -> None:
         "renderD129": (0o000, group),
         "renderD130": (0o666, group),
     }
-    if (
-        os.getuid() == 0
-    ):  # the super user opens every file, so the program below becomes another user
+    # The super user opens every file, so the program below becomes another user.
+    if os.getuid() == 0:
         modes["renderD131"] = 0o060, unnamed
     program = (
         "import grp, json, os, sys, devmod_runtime\n"

@@ -105,11 +105,8 @@ def run_in_process(words: list[str], status: int) -> str:
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(out if status else err))
         stack.enter_context(mock.patch.dict(os.environ, COLUMNS="160"))
-        if words[0] in (
-            "bench",
-            "run",
-            "verify",
-        ):  # as in a frozen program, these launch in this process too
+        # As in a frozen program, these launch in this process too.
+        if words[0] in ("bench", "run", "verify"):
             stack.enter_context(mock.patch.object(sys, "frozen", True, create=True))
         found = main(words)
     printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))

@@ -87,9 +87,8 @@ def test_a_state_lasts_from_call_to_call(kind: str, guarded: bool) -> None:
         launch()
         launch()
         assert (y.numpy().tolist(), one["total"].numpy().tolist()) == ((FIRST + 5).tolist(),) * 2
-        assert (
-            f.constants["first"].numpy().tolist() == FIRST.tolist()
-        )  # no call writes the first value
+        # No call writes the first value.
+        assert f.constants["first"].numpy().tolist() == FIRST.tolist()
 
 
 def test_two_threads_have_states_of_their_own(zeros: devmod.Module) -> None:

@@ -360,9 +360,8 @@ def test_the_error_names_candidates_without_a_device(register: Register) -> None
         "  2. opencl/cl: no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'\n"
         f"  3. webgpu/wgsl: {missing('webgpu')}"
     )
-    assert (
-        "".join(traceback.format_exception(error)).count("Traceback") == 1
-    )  # that of the caller, with all reasons
+    # That of the caller, with all reasons.
+    assert "".join(traceback.format_exception(error)).count("Traceback") == 1
 
 
 @pytest.mark.row("R8")

@@ -63,9 +63,8 @@ def test_compressed_bytes_come_out_as_they_were() -> None:
 def test_a_save_keeps_compressed_bytes_unless_it_is_asked() -> None:
     packed = devmod.dumps(module(), compress="zstd:19")
     assert devmod.dumps(devmod.loads(packed)) == packed
-    assert (
-        devmod.dumps(devmod.loads(packed), compress="zstd") == packed
-    )  # another level does not compress them again
+    # Another level does not compress them again.
+    assert devmod.dumps(devmod.loads(packed), compress="zstd") == packed
     assert devmod.dumps(devmod.loads(packed), compress="none") == devmod.dumps(module())
     assert devmod.dumps(devmod.loads(devmod.dumps(module())), compress="zstd:19") == packed
 

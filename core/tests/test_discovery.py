@@ -555,9 +555,8 @@ def test_an_index_in_a_folder_that_others_can_write_to_is_not_read(
         "the cache folder": cache,
         "the folder above": cache.parent,
     }[which].chmod(mode)
-    sticky = (
-        mode == 0o1777 and which != "the indexes' folder"
-    )  # no other user can rename this user's files there
+    # No other user can rename this user's files there.
+    sticky = mode == 0o1777 and which != "the indexes' folder"
     assert seen([site], cache) == {"npu": f"devmod-{'bad' if sticky else 'npu'} 1.0"}
 
 
@@ -590,9 +589,8 @@ def test_without_a_usable_cache_folder_each_process_reads_the_folders(
     if how in ("a file", "under a file"):
         assert place.read_text() == "in the way"
         assert folders_read([site], cache) == [str(site)]
-    with Session(
-        [site], cache
-    ) as running:  # the process uses its own cached folders, and checks them for changes
+    # The process uses its own cached folders, and checks them for changes.
+    with Session([site], cache) as running:
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         time.sleep(0.02)
         npu(site, name="acme-tpu", kind="tpu")

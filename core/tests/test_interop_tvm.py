@@ -278,9 +278,8 @@ def test_opencl_c_gets_a_part_for_each_function() -> None:
         tvm.load_module_bytes("opencl", tvm.dump_module_bytes(one)).code
         == b"// Function: f\n" + SOURCE + b"\n"
     )
-    assert (
-        tvm.dump_module_bytes(devmod.loads(devmod.dumps(found))) == data
-    )  # it has its parts already
+    # It has its parts already.
+    assert tvm.dump_module_bytes(devmod.loads(devmod.dumps(found))) == data
     assert made.code == SOURCE
 
 

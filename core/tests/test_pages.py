@@ -89,11 +89,8 @@ def test_a_look_up_reads_the_page_of_the_name_and_those_of_candidates_that_are_u
     root = devmod.loads(many)
     assert read(root) == []
     assert (owners(root, "kernel_42"), len(read(root))) == (["42"], 1)
-    for name, numbers in (
-        ("blur", ["7"]),
-        ("größe", ["7"]),
-        ("zoom", ["7", "300"]),
-    ):  # the last two are further names
+    # The last two are further names.
+    for name, numbers in (("blur", ["7"]), ("größe", ["7"]), ("zoom", ["7", "300"])):
         root = devmod.loads(many)
         found: Any = root._owners_of(name)  # type: ignore[attr-defined]
         assert len(read(root)) == 1

@@ -854,9 +854,8 @@ def test_an_excluded_distribution_is_ignored(
     assert kind not in devmod.registered("devmod.load_from_bytes")
     assert "const_loader" in devmod.registered("devmod.load_from_bytes")
     monkeypatch.setenv(variable, f"x,,ACME-{kind}" if allow else f"rival-{kind}")
-    assert (
-        devmod.load_from_bytes(kind, b"").kind == kind
-    )  # the excluded distribution is no conflict
+    # The excluded distribution is no conflict.
+    assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
 @pytest.mark.parametrize("value", ["", ",", " , "])

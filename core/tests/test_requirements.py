@@ -108,10 +108,11 @@ def test_the_sets_go_up_to_the_last_one_with_a_binding(interface: Interface) -> 
 
 def test_what_is_unknown_fits() -> None:
     assert reason(None, Device(set())) == ""
+    # A call may have another block.
     assert (
         reason(Interface(default_block=(2048, 1, 1)), Device(set(), limits={"max block": 1024}))
         == ""
-    )  # a call may have another block
+    )
     assert (
         reason(
             Interface(extra={"workgroup_memory": "many"}), Device(limits={"max shared_memory": 0})
@@ -119,9 +120,8 @@ def test_what_is_unknown_fits() -> None:
         == ""
     )
     assert reason(Interface(), Device(limits={"max shared_memory": 0})) == ""
-    assert (
-        reason(INTERFACE, Device()) == ""
-    )  # no features, no sizes of subgroups and no limits are reported
+    # No features, no sizes of subgroups and no limits are reported.
+    assert reason(INTERFACE, Device()) == ""
     assert fits(requirements(INTERFACE), None) == ""
 
 

@@ -379,9 +379,8 @@ def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
     create_own("opencl", *sample("opencl"))
     devmod.create_with_fallback("opencl", *sample("opencl"))
     assert not checker.asked
-    with pytest.raises(
-        devmod.NotRegisteredError
-    ):  # the hook is asked before the first use, whoever registers it
+    # The hook is asked before the first use, whoever registers it.
+    with pytest.raises(devmod.NotRegisteredError):
         module["f"]
     assert checker.asked == [("k.devmod", "", HEAD, len(FILE), None, ())]
 

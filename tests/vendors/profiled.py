@@ -156,9 +156,8 @@ def check_busy_queue(
     on_device = [each.on_device for each in launches]
     assert [(each.name, each.nbytes) for each in launches] == [("spin", 32)] * len(_LENGTHS)
     assert all(each >= 0 for each in on_device)
-    assert (
-        sum(on_device) <= seconds * 1.01
-    )  # each time is counted once, in seconds; two clocks differ by less
+    # Each time is counted once, in seconds; two clocks differ by less.
+    assert sum(on_device) <= seconds * 1.01
     if between is not None:
         gaps = [between(*pair) for pair in pairwise(marks)]
         # Each kernel has its own time, without those before it in the queue, and the driver finds

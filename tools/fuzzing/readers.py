@@ -119,9 +119,8 @@ def use(root: devmod.Module) -> None:
         if number < _MOST_MODULES:
             use_module(module)
     whole = attempt(lambda: devmod.dumps(root))
-    alone = (
-        root.kind == "bundle" and len({*map(id, root.imports)}) < 2
-    )  # it is saved as its one candidate
+    # It is saved as its one candidate.
+    alone = root.kind == "bundle" and len({*map(id, root.imports)}) < 2
     if whole is not None and not alone and devmod.dumps(devmod.loads(whole)) != whole:
         raise Breach("dumps(loads(dumps(m))) is not dumps(m)")
 
@@ -338,9 +337,8 @@ def read_programs(data: bytes) -> None:
         program = attempt(partial(read_program, name, info, module.code.get(name, b"")))
         if program is None:
             continue
-        if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(
-            program
-        ):  # a nan is not itself
+        # A nan is not itself.
+        if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(program):
             raise Breach(f"a program that was written differs when it is read: {program!r:.300}")
         program.lifetimes()
         if attempt(lambda program=program: [check_names(program)]) is None:  # type: ignore[misc, func-returns-value]

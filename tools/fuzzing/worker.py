@@ -83,9 +83,8 @@ class Findings:
             if own
             else type(error).__name__
         )
-        if type(error).__module__.startswith(
-            "fuzzing"
-        ):  # a property does not hold: the text of the error has the place
+        # A property does not hold: the text of the error has the place.
+        if type(error).__module__.startswith("fuzzing"):
             place = f"{type(error).__name__} {str(error)[:32]}"
         self.count += 1
         if place in self.seen:

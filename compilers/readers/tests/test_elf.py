@@ -131,9 +131,8 @@ def test_headers_that_overlap_are_refused(
 @pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 def test_the_header_and_the_segments(wide: bool, order: str) -> None:
     data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)], wide=wide, order=order))
-    layout = (
-        "QQQQQ" if wide else "IIIIII"
-    )  # the offset, the addresses and the sizes; for 32 bits, the flags
+    # The offset, the addresses and the sizes; for 32 bits, the flags too.
+    layout = "QQQQQ" if wide else "IIIIII"
     struct.pack_into(order + layout, data, 64 + 8 if wide else 52 + 4, *range(1, len(layout) + 1))
     file = ElfFile(data)
     assert (file.machine, file.section_count) == (62, 4)

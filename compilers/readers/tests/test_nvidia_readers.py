@@ -413,9 +413,8 @@ def test_members_of_fatbins(programs: dict[str, Program]) -> None:
             ("cubin", "sm_90"),
             ("ptx", "compute_90"),
         ] * 2
-        assert (
-            members[0].data.rstrip(b"\0") == members[2].data.rstrip(b"\0") == cubin.rstrip(b"\0")
-        )  # it is padded to 8 bytes
+        # It is padded to 8 bytes.
+        assert members[0].data.rstrip(b"\0") == members[2].data.rstrip(b"\0") == cubin.rstrip(b"\0")
         # The library removes comments and the white space at the start of lines.
         assert read_ptx(members[1].data.decode()) == ptx_entries(programs["sm_90"])
         compressions |= {member.compression for member in members}

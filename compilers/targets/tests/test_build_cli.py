@@ -390,9 +390,8 @@ def test_a_source_that_no_validator_checked_has_a_note(
         "devmod: note: webgpu: not validated: naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, "
         "or cargo install naga-cli\n"
     )
-    assert (
-        main(["build", "-q"]) == 0
-    )  # shows nothing, so the next build is the first to show the note
+    # It shows nothing, so the next build is the first to show the note.
+    assert main(["build", "-q"]) == 0
     err = printed_by(capfd, "build", "-j1", "--no-cache").err
     assert (err.count(note), err.count("devmod: note")) == (1, 1)
     for options in ([], ["--no-cache"]):  # of the same machine: from the cache, and compiled again

@@ -240,9 +240,8 @@ def test_an_entry_point_main_among_several_sources_has_a_note(
     ) + text.format("half.metal", "half")
     for quiet in (["-q"], ["--name", "twice"]):
         assert printed_by(capsys, *command, "half.metal", *quiet).err == ""
-    assert (
-        main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0
-    )  # the output has its name, and there is no other
+    # The output has its name, and there is no other.
+    assert main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0
     assert capsys.readouterr().err == ""
 
 

@@ -39,9 +39,8 @@ def variant(view: str, **arguments: Any) -> devmod.Module:
         "16bit_storage : require\n#extension GL_EXT_shader_8bit_storage : require",
     )
     for each in VIEWS:
-        if (
-            each != view
-        ):  # glslang keeps a block that is not used; a preprocessor of the project drops it
+        # glslang keeps a block that is not used; a preprocessor of the project drops it.
+        if each != view:
             source = "\n".join(line for line in source.splitlines() if f" {each}[];" not in line)
     return devmod.compile(
         source,

@@ -624,10 +624,8 @@ MISSING = (
 
 @pytest.mark.row("R29")
 def test_without_libclang_the_error_names_both_solutions() -> None:
-    for more in (
-        "",
-        ", fmap={'k': devmod.FunctionInfo('k', [])}",
-    ):  # one that says no arg_types leaves them to reflection
+    # One that says no arg_types leaves them to reflection.
+    for more in ("", ", fmap={'k': devmod.FunctionInfo('k', [])}"):
         script = (
             WITHOUT
             + f"try: devmod.compile({SOURCE!r}, 'opencl'{more})\nexcept devmod.ToolchainNotFoundError as error: print(error)"

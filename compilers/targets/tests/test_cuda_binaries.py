@@ -184,9 +184,8 @@ def test_cubins_and_fatbins_are_stored_as_they_are() -> None:
         assert (module.format, bytes(module.code)) == (fmt, path.read_bytes())  # type: ignore[attr-defined]
         assert module.functions["add"].interface.block == (128, 1, 1)  # type: ignore[union-attr]
         assert bytes(devmod.compile(path.read_bytes(), target, fmap=ADD).code) == path.read_bytes()  # type: ignore[attr-defined]
-    assert (
-        devmod.compile(fatbin, "cuda").functions["add"].arg_types == ADD["add"].arg_types
-    )  # the PTX in it marks the pointers
+    # The PTX in it marks the pointers.
+    assert devmod.compile(fatbin, "cuda").functions["add"].arg_types == ADD["add"].arg_types
     assert refused(cubin) == (
         "the cubin add.cuda.cubin does not contain the types of all arguments: the kernel 'add' takes (8 bytes, 8 bytes, 8 bytes, 4 bytes, "
         "8 bytes, 8 bytes). Declare the kernels that you call: fmap={'add': devmod.FunctionInfo('add', ('handle', 'handle', 'handle', "

@@ -102,9 +102,8 @@ void NAME(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x) {
 @pytest.fixture
 def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The compilers of Slang and Hexagon, in this process."""
-    if not (
-        find_spec("slangpy") and find_spec("ziglang")
-    ):  # an import of slangpy would stay for other tests
+    # An import of slangpy would stay for other tests.
+    if not (find_spec("slangpy") and find_spec("ziglang")):
         pytest.skip("needs the compilers of Slang and Hexagon")
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path.parent / f"{tmp_path.name}-cache"))
 
@@ -145,9 +144,8 @@ def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(
     )
     assert '[kernels.scale]\nsources = ["scale.slang"]\n\n' in text
     capsys.readouterr()
-    assert (
-        "5 from the cache" in printed_by(capsys, "build").out
-    )  # the compiles of `init`, but for the shader of one kind
+    # The compiles of `init`, but for the shader of one kind.
+    assert "5 from the cache" in printed_by(capsys, "build").out
 
 
 @pytest.mark.usefixtures("compilers")

@@ -103,9 +103,8 @@ def test_the_number_of_hidden_pointers_is_that_of_the_binary() -> None:
     )
     assert interface(interop.load(kernel, "ptx"), "add").params[-1] == HIDDEN[0]
     del kernel.asm["ptx"]
-    assert (
-        interface(interop.load(kernel), "add").params[-2:] == HIDDEN
-    )  # the cubin has six parameters
+    # The cubin has six parameters.
+    assert interface(interop.load(kernel), "add").params[-2:] == HIDDEN
 
 
 def test_the_texts_are_the_source() -> None:

@@ -185,9 +185,8 @@ def _runtime(subject: str) -> Any:
     try:
         __import__("devmod_runtime")  # by its name, as an entry point: core imports no other wheel
         module = sys.modules["devmod_runtime"]
-        if (
-            vars(module).get("__version__") == __version__
-        ):  # else it is a folder of that name, or a file of the user
+        # Another version is a folder of that name, or a file of the user.
+        if vars(module).get("__version__") == __version__:
             return module
     except ModuleNotFoundError as error:
         if error.name != "devmod_runtime":

@@ -21,10 +21,8 @@ def main(kinds: list[str]) -> None:
             continue
         try:
             differences = check(kernels, device, make_picture(), 203, 97)
-        except (
-            devmod.ArgumentError,
-            devmod.DeviceNotFoundError,
-        ):  # the file has no kernels for it, or none that fits
+        except (devmod.ArgumentError, devmod.DeviceNotFoundError):
+            # The file has no kernels for it, or none that fits.
             continue
         wrong = [name for name, difference in differences.items() if difference > TOLERANCES[name]]
         text = ", ".join(f"{name} {difference:.2g}" for name, difference in differences.items())

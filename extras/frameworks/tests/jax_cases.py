@@ -84,9 +84,8 @@ def test_floats_of_16_bits(ops: Any, dtype: str) -> None:
 def test_updates_are_returned_and_the_arguments_stay(ops: Any) -> None:
     x = jnp.zeros(4)
     assert ops.shift(x).tolist() == [2] * 4
-    assert (
-        jax.jit(ops.shift)(x, 7).tolist() == [7] * 4
-    )  # a number that no shape depends on may be traced
+    # A number that no shape depends on may be traced.
+    assert jax.jit(ops.shift)(x, 7).tolist() == [7] * 4
     given = np.ones(3, np.float32)
     assert (ops.shift(given, amount=3).tolist(), given.tolist()) == ([4] * 3, [1] * 3)
 

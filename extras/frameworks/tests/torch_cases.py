@@ -596,9 +596,10 @@ def test_an_update_whose_elements_share_memory_is_refused(
     shift = operation("shared", "shift", monkeypatch, devmod.load(path))
     text = "program 'shift': the argument 'x' has elements that share memory"
     for given in (torch.zeros(1).expand(4), torch.zeros(5).as_strided((4,), (0,))):
+        # The type is one that NumPy lacks.
         assert (
             error_of(shift._call, [given]) == f"the {text}, and the program writes to it: x.clone()"
-        )  # of a type that NumPy lacks
+        )
         shift.run(torch.zeros(2))
         assert error_of(shift.run, given) == (
             f"the opencl {text} (its strides are (0,)), and the program may write to it; pass a copy, or device.from_numpy(array)"

@@ -308,10 +308,8 @@ def test_pages_that_are_swapped_or_changed() -> None:
         end = at[number + 1]
         other = bytearray(good[start:end])
         other[len(other) // 2] ^= 1
-        for page in (
-            bad[start:end],
-            bytes(other),
-        ):  # of another file that somebody has signed, and with one bit flipped
+        # Of another file that somebody has signed, and with one bit flipped.
+        for page in (bad[start:end], bytes(other)):
             Path("k/f.devmod").write_bytes(good[:start] + page + good[end:])
             module: Any = devmod.load("k/f.devmod")
             for act in (payloads, list, devmod.dumps):

@@ -286,10 +286,8 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     Path("f.devmod").write_bytes(b"no bundle")
     text = "devmod: error: 'f.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
     assert run(capsys, *SIGN, "3") == (1, "", text)
-    for at in (
-        data.rindex(b"one payload") - 1,
-        data.rindex(b"another") - 1,
-    ):  # zeros that no digest covers
+    # Zeros that no digest covers.
+    for at in (data.rindex(b"one payload") - 1, data.rindex(b"another") - 1):
         Path("f.devmod").write_bytes(data[:at] + b"x" + data[at + 1 :])
         for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
             text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"

@@ -55,10 +55,11 @@ def test_an_envelope_is_dsse() -> None:
         ],
     }
     assert read_envelope(ENVELOPE.to_bytes()) == ENVELOPE
+    # Both are DSSE.
     assert (
         read_envelope(ENVELOPE.to_bytes().replace(b"+//+", urlsafe_b64encode(b"\xfb\xff\xfe")))
         == ENVELOPE
-    )  # both are DSSE
+    )
 
 
 def test_a_statement_has_the_head_the_sources_and_the_tools() -> None:

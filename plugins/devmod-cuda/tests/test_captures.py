@@ -305,9 +305,8 @@ def test_threads_queue_one_graph(device: Any, step: Any) -> None:
     for thread in threads:
         thread.join()
     stream.synchronize()
-    assert (
-        x.numpy().tolist() == [1 << 28] * 4
-    )  # the fixture fails for two launches at once, which CUDA forbids
+    # The fixture fails for two launches at once, which CUDA forbids.
+    assert x.numpy().tolist() == [1 << 28] * 4
 
 
 def test_a_graph_is_created_in_a_profile_and_under_a_guard(device: Any) -> None:

@@ -108,9 +108,8 @@ def test_the_attribute_of_a_kernel_with_much_shared_memory(
         x = np.arange(256, dtype="int32")
         f(x, 256, grid=1, block=256, shared_memory=nbytes)
         assert x.tolist() == list(range(255, -1, -1))
-    assert standin.calls("cuFuncSetAttribute") == calls + (
-        nbytes > 48 << 10
-    )  # it is raised once, where it must be
+    # It is raised once, where it must be.
+    assert standin.calls("cuFuncSetAttribute") == calls + (nbytes > 48 << 10)
 
 
 # -- clusters and dependent launches

@@ -294,9 +294,8 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
             "Make the array again; the device works in a new runner",
             refusal(devmod.LaunchError, use),
         )
-    with pytest.raises(
-        devmod.LaunchError, match=place
-    ):  # what a copy gets if the runner ends between its wait and its bytes
+    # What a copy gets if the runner ends between its wait and its bytes.
+    with pytest.raises(devmod.LaunchError, match=place):
         array.memory.runner.view(array.memory)
     x = np.arange(4, dtype="float32")
     y = np.zeros(4, "float32")

@@ -146,9 +146,8 @@ def test_overlaps_are_copied(kernels: Any) -> None:
     first, second = x[:N], x[32 : 32 + N]
     assert copies(lambda: kernels["sum"](first, second, z, threads=N)) == [4 * N]  # one of them
     assert (z == first + second).all()
-    assert (
-        copies(lambda: kernels["sum"](first, first, z, threads=N)) == []
-    )  # one object of the driver
+    # It is one object of the driver.
+    assert copies(lambda: kernels["sum"](first, first, z, threads=N)) == []
     assert (z == 2 * first).all()
     with pytest.raises(
         devmod.ArgumentError, match="overlaps argument 1 'x', and the kernel writes to one of them"

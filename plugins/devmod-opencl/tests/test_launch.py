@@ -217,10 +217,8 @@ def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
     )["k"]
     x = np.zeros(1, "float32")
     f(x, devmod.Local(4), grid=1, block=1)
-    for size in (
-        devmod.Local(1 << 40),
-        devmod.Local(per_thread=1 << 62),
-    ):  # the second has 2⁶⁴ bytes, which no driver takes
+    # The second has 2⁶⁴ bytes, which no driver takes.
+    for size in (devmod.Local(1 << 40), devmod.Local(per_thread=1 << 62)):
         assert "its local_mem_size is" in refusal(devmod.LaunchError, f, x, size, grid=1, block=4)
     assert x.tolist() == [1]
 

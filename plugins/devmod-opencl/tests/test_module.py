@@ -108,9 +108,8 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(
     fmt: str, code: bytes, text: str, no_driver: None
 ) -> None:
     module = devmod.create("opencl", code, fmt, {"add": add_info()})
-    assert (
-        devmod.load_from_bytes("opencl", module.save_to_bytes()).format == fmt
-    )  # creating a module does not check its payload
+    # Creating a module does not check its payload.
+    assert devmod.load_from_bytes("opencl", module.save_to_bytes()).format == fmt
     assert refusal(devmod.FormatError, module.get_function, "add") == text
 
 

@@ -80,9 +80,8 @@ def test_a_damaged_binary_does_not_end_the_process(binary: bytes, tmp_path: Path
     body = binary.index(b"BC\xc0\xde")
     count = int(os.environ.get("DEVMOD_TEST_BINARIES", "2"))
     number = refused = 0
-    while number < count or refused < max(
-        1, count // 3
-    ):  # not every damage makes the compiler crash
+    # Not every damage makes the compiler crash.
+    while number < count or refused < max(1, count // 3):
         data = bytearray(binary)
         for _ in range(8):  # a single flipped bit often hits code that the kernel does not use
             data[rng.randrange(body, body + 35000)] ^= 1 << rng.randrange(8)

@@ -311,9 +311,8 @@ def test_copies_are_in_the_order_of_the_stream(device: Any) -> None:
         source, to = device.image((100, 200), "rgba8unorm"), device.image((100, 200), "rgba8unorm")
         for number in range(10):
             source.copy_from(picture + number)
-            assert (
-                not stream.pending
-            )  # the copy is done, so any other stream may use the image next
+            # The copy is done, so any other stream may use the image next.
+            assert not stream.pending
             f(source, to, threads=(100, 200))
             np.testing.assert_array_equal(to.numpy(), 255 - (picture + number))
         stream.synchronize()
@@ -816,9 +815,8 @@ def test_a_device_of_vulkan_1_2_has_sizes_by_its_extension(device: Any) -> None:
     physical = Physical(device.physical.handle, instance().calls, vk.VK_MAKE_VERSION(1, 2, 0xFFF))
     assert physical.subgroup_sizes == device.subgroup_sizes
     assert "VK_EXT_subgroup_size_control" in physical.needed_extensions
-    assert (
-        "VK_EXT_subgroup_size_control" not in device.physical.needed_extensions
-    )  # a part of Vulkan 1.3
+    # It is a part of Vulkan 1.3.
+    assert "VK_EXT_subgroup_size_control" not in device.physical.needed_extensions
     old = VulkanDevice(physical, 1)
     x = old.zeros(64, "uint32")
     required(old.subgroup_sizes[0])["k"](x, grid=1)

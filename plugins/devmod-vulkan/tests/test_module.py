@@ -151,9 +151,8 @@ def test_invalid_payloads_are_refused_before_any_driver_is_opened(
     value: bytes, text: str, no_driver: None
 ) -> None:
     module = create(value)
-    assert (
-        devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"
-    )  # wrapping refuses nothing
+    # Wrapping refuses nothing.
+    assert devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"
     assert refusal(devmod.FormatError, module.get_function, "k") == text
 
 

@@ -209,7 +209,6 @@ def _ask(place: str, question: Fields) -> None:
             )
 
 
-if hasattr(
-    os, "register_at_fork"
-):  # Windows has no forks; a thread of the parent may hold the lock, which no child has
+# Windows has no forks. A thread of the parent may hold the lock, which no child has.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _lock._is_owned() or _lock._at_fork_reinit())

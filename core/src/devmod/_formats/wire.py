@@ -184,12 +184,8 @@ def packer(kind: str = "") -> Callable[[object, str], bytes]:
     def pack(value: object, subject: str) -> bytes:
         try:
             return pack_value(value)
-        except (
-            TypeError,
-            ValueError,
-            OverflowError,
-            RecursionError,
-        ) as error:  # UnicodeEncodeError is a ValueError
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # UnicodeEncodeError is a ValueError.
             raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
 
     return pack

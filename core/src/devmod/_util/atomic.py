@@ -211,9 +211,8 @@ class replacing:
     def _close(self) -> None:
         for file in (self._file, self._lock):
             if file is not None:
-                with suppress(
-                    OSError
-                ):  # closing flushes the buffer, which fails again on a full disk
+                # Closing flushes the buffer, which fails again on a full disk.
+                with suppress(OSError):
                     file.close()
 
     def _unlink(self) -> None:

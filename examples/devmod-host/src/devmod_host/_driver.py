@@ -94,10 +94,8 @@ class Compiler:
         FormatError
             The source is valid, but it does not contain the functions of the payload's fmap.
         """
-        with (
-            temporary_folder() as folder,
-            guarded_group() as group,
-        ):  # the compiler ends with this process
+        # The compiler ends with this process.
+        with temporary_folder() as folder, guarded_group() as group:
             out = os.path.join(folder, "out.so")
             command = [*self.command, *_FLAGS, *options, "-o", out, "-", "-lm"]
             process = subprocess.run(

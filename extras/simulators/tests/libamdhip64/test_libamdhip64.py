@@ -64,9 +64,8 @@ def test_the_kind_of_a_copy_is_checked() -> None:
     memory, values = zeros(), np.ones(4, np.int32)
     assert hip.hipMemcpy(memory, values.ctypes.data, 16, 4) == SUCCESS  # hipMemcpyDefault
     assert read(memory) == [1] * 4
-    assert (
-        hip.hipMemcpy(values.ctypes.data, values.ctypes.data, 16, 1) == INVALID_VALUE
-    )  # not a device pointer
+    # It is not a device pointer.
+    assert hip.hipMemcpy(values.ctypes.data, values.ctypes.data, 16, 1) == INVALID_VALUE
     assert hip.hipMemcpy(memory, values.ctypes.data, 16, 5) == 21  # hipErrorInvalidMemcpyDirection
 
 

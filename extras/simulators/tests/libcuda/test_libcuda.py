@@ -20,9 +20,8 @@ def test_work_of_a_stream_waits_until_something_needs_it(standin: StandinDriver)
     first, second = (driver.cuStreamCreate(1) for _ in range(2))
     memory = zeros(4)
     driver.cuMemsetD32Async(memory, 7, 4, first)
-    assert (
-        read(memory) == [0] * 4
-    )  # a non-blocking stream: the copy in the legacy stream does not wait for it
+    # A non-blocking stream: the copy in the legacy stream does not wait for it.
+    assert read(memory) == [0] * 4
     driver.cuStreamSynchronize(second)
     assert read(memory) == [0] * 4
     driver.cuStreamSynchronize(first)
@@ -186,9 +185,10 @@ def test_a_copy_beyond_an_allocation_is_refused(standin: StandinDriver) -> None:
         "copy: 64 bytes at HANDLE are not within one allocation",
         "fill: 65 bytes at HANDLE are not within one allocation",
     ]
+    # It is not a device pointer.
     assert (
         errors.cuMemcpyHtoD(values.ctypes.data, values.ctypes.data, 4) == "CUDA_ERROR_INVALID_VALUE"
-    )  # not a device pointer
+    )
 
 
 def test_memory_runs_out(standin: StandinDriver) -> None:

@@ -215,9 +215,8 @@ def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriv
     gc.collect()  # what other tests have in this context, which the reset below destroys
     function, stream = function_of("bounded"), driver.cuStreamCreate(0)
     pointer = driver.cuMemAlloc(16)
-    assert (
-        launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"
-    )  # it has not run
+    # It has not run.
+    assert launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"
     assert errors.cuStreamSynchronize(stream) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert f"{int(pointer) + 16:x}" in standin.reason
     assert errors.cuMemAlloc(16) == "CUDA_ERROR_ILLEGAL_ADDRESS"

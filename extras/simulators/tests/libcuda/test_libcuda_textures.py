@@ -155,9 +155,8 @@ def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
         copy(array, np.zeros((3, 4), np.float32), to_array=True, x=4) == "CUDA_ERROR_INVALID_VALUE"
     )
     assert copy(array, np.zeros((4, 4), np.float32), to_array=True) == "CUDA_ERROR_INVALID_VALUE"
-    repeated = (
-        cuda.CUDA_TEXTURE_DESC()
-    )  # the address mode 0 repeats, which needs normalized coordinates
+    # The address mode 0 repeats, which needs normalized coordinates.
+    repeated = cuda.CUDA_TEXTURE_DESC()
     assert errors.cuTexObjectCreate(resource(array), repeated, None) == "CUDA_ERROR_INVALID_VALUE"
     surface = driver.cuSurfObjectCreate(resource(array))
     driver.cuArrayDestroy(array)

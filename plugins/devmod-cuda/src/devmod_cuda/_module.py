@@ -79,7 +79,6 @@ class CudaModule(DriverModule):
 
         if lines_for_simulator():  # the name of the source is known later
             return
-        with suppress(
-            Exception
-        ):  # R40: what is wrong with a payload shows at the first get_function
+        # R40: what is wrong with a payload shows at the first get_function.
+        with suppress(Exception):
             self.binaries().compile_early(choose_arch(archs, device_arch))

@@ -264,9 +264,8 @@ class HipDriver(Driver):
         try:
             self.call("pointer_attributes", byref(attributes), address)
         except DriverError as error:
-            if (
-                error.name == "hipErrorInvalidValue"
-            ):  # HIP 5 has no memory type for an unknown address
+            # HIP 5 has no memory type for an unknown address.
+            if error.name == "hipErrorInvalidValue":
                 return 0, 0, 0
             raise
         # hipMemoryType: in HIP 6, 0 is unknown memory and 1 the host's; in HIP 5, 0 is the host's.

@@ -142,9 +142,8 @@ class VulkanDevice(Device):
 
     def allocate(self, nbytes: int) -> Memory:
         memory = self.logical.local.allocate(nbytes)
-        if (
-            nbytes == 1
-        ):  # of an empty array, which a shader of bytes sees as one element: it has no byte of an earlier array
+        # A shader of bytes sees an empty array as one element: it has no byte of an earlier array.
+        if nbytes == 1:
             self.clear(memory, 1, self.default_stream)
         return memory
 

@@ -192,9 +192,8 @@ class Instance:
 
     def close(self) -> None:
         """Destroy the instance. Objects created with it must not be used afterwards."""
-        if (
-            os.getpid() != self._process
-        ):  # in a forked child: destroying waits for threads that only the parent has
+        # In a forked child, destroying waits for threads that only the parent has.
+        if os.getpid() != self._process:
             return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)

@@ -70,9 +70,8 @@ def test_a_library_without_a_current_stream_orders_its_work_and_the_call_waits(
     with device.stream() as stream:
         add(tensor, b, c, 64, grid=1, block=64)
         add(tensor, b, c, 64, grid=1, block=64, stream=stream)
-    assert (
-        vendor.calls("synchronize_stream") == waits + 2
-    )  # with stream= the caller orders the work
+    # With stream= the caller orders the work.
+    assert vendor.calls("synchronize_stream") == waits + 2
     assert tensor.streams == [vendor.legacy_stream, stream.handle, stream.handle]
 
 

@@ -148,9 +148,8 @@ def test_an_operation_that_waits_submits_the_launches_so_far(
         assert y.tolist() == [5] * 4
         run(step, x, 3)
         graphs = vendor.calls("launch_graph")
-    assert (
-        vendor.calls("launch_graph") == graphs + 1
-    )  # the launches after the operation are one graph again
+    # The launches after the operation are one graph again.
+    assert vendor.calls("launch_graph") == graphs + 1
     stream.synchronize()
     assert x.numpy().tolist() == [11] * 4
 

@@ -57,11 +57,8 @@ def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) ->
             number(1, 8),
             number(7),
         ]
-        for call in (
-            f,
-            f,
-            f.bind(x, y, 7, grid=1, block=1),
-        ):  # by `KernelCall`, by the plain path, prepared
+        # By `KernelCall`, by the plain path, prepared.
+        for call in (f, f, f.bind(x, y, 7, grid=1, block=1)):
             arguments = (x, y, 7) if call is f else ()
             call(*arguments, **({"grid": 1, "block": 1} if call is f else {}))
             values = list(seen.pop())

@@ -43,9 +43,8 @@ class DriverModule(GlobalsModule):
             try:
                 binaries.check()
             except DevmodError:
-                if binaries.fmt != binaries.source_format or not has_compiler(
-                    self.kind
-                ):  # a replaced compiler may take other sources
+                # A replaced compiler may take other sources.
+                if binaries.fmt != binaries.source_format or not has_compiler(self.kind):
                     raise
             return binaries
 
