@@ -141,8 +141,6 @@ def tokens(path: Path) -> int:
     return count
 
 
-#: What they imported in November 2026, which is the limit.
-MOST_TOKENS = 61_942
 LAYOUT = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER"}
 
 
@@ -167,7 +165,6 @@ def test_one_kind_imports_no_more_of_core_than_the_readme_says(tmp_path: Path) -
     assert len(files) == int(said[0])
     count = sum(tokens(Path(each)) for each in files.values())
     assert most - 1000 <= count < most
-    assert count <= MOST_TOKENS
 
 
 def test_no_test_measures_time() -> None:
