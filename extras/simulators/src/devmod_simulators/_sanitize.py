@@ -22,7 +22,7 @@ from devmod_simulators.shims.python import devmod_cudart
 # Where to change: a check of the sanitizer
 #   here: the check itself: `extras/simulators/src/devmod_simulators/ptx/checked.py`, or
 #     `extras/simulators/src/devmod_simulators/drivers/common/notes.c`
-#   also: `docs/sanitize.md`
+#   also: `docs/cuda-without-a-gpu.md`
 #   tests: `tests/test_two_places.py`, `extras/simulators/tests/ptx/test_sanitize.py`
 #: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's
 #: volatile accesses have the program's order.

@@ -141,7 +141,7 @@ _PAGE = 4096
 
 # Where to change: a request of the Hexagon runner
 #   here: `plugins/devmod-hexagon/runner/main.c` (`operations`); then `make hexagon-runner`
-#   also: `plugins/devmod-hexagon/src/devmod_hexagon/_runner.py`; `docs/hexagon-runner.md`
+#   also: the class below; `plugins/devmod-hexagon/runner/README.md`
 #   tests: `tests/test_two_places.py`, `plugins/devmod-hexagon/tests/test_runner.py`
 class Runner:
     """A runner that was started, with the connection to it, its memory and its modules. One thread
