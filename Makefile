@@ -24,7 +24,7 @@ export PATH := $(CURDIR)/.venv/node:$(PATH)
 BIOME := extras/browser/js/node_modules/.bin/biome
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
-# into build/cuda-machine, in folders of 46 MiB (FOR=3.12 INSTALLED=list), where there is a network.
+# into build/cuda-machine, in folders of 45 MiB (FOR=3.12 INSTALLED=list), where there is a network.
 KIND ?= cuda
 DO ?= test
 SUITE ?= bookworm trixie
