@@ -113,6 +113,10 @@ def run(*command: str | Path, variables: Mapping[str, str] | None = None) -> Non
         )
 
 
+def _requirements(wheels: Mapping[str, Path]) -> list[str]:
+    return [f"{name} @ {wheel.as_uri()}" for name, wheel in wheels.items()]
+
+
 def main() -> None:
     """Run the demo."""
     step("building the wheels")
@@ -120,11 +124,10 @@ def main() -> None:
     wheel_of = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
     for wheel in wheels:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
-    core, readers, targets = (wheel_of[f"devmod-{name}"] for name in ("core", "readers", "targets"))
-    build_side = [
-        f"{name} @ {wheel.as_uri()}"
-        for name, wheel in (("devmod-readers", readers), ("devmod-targets", targets))
-    ]
+    core = wheel_of["devmod-core"]
+    build_side = {
+        name: wheel_of[name] for name in ("devmod-readers", "devmod-targets", "devmod-workbench")
+    }
     runtimes = {
         path.name: wheel_of[path.name]
         for path in sorted((ROOT / "plugins").glob("devmod-*"))
@@ -137,8 +140,8 @@ def main() -> None:
     step("environment A, the build box: devmod-core[build], no runtime")
     a = environment(
         "build-box",
-        [f"devmod-core[build] @ {core.as_uri()}", *build_side],
-        [core, readers, targets],
+        _requirements({"devmod-core[build]": core, **build_side}),
+        [core, *build_side.values()],
     )
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
@@ -149,18 +152,16 @@ def main() -> None:
     # Runtimes depend on devmod-runtime, and it on devmod-readers. None needs the build side.
     own = {
         "devmod-core[cli]": core,
-        "devmod-readers": readers,
+        "devmod-readers": wheel_of["devmod-readers"],
         "devmod-runtime": wheel_of["devmod-runtime"],
-        "devmod-workbench": wheel_of[
-            "devmod-workbench"
-        ],  # for the command that the last lines name
+        # For the command that the last lines name.
+        "devmod-workbench": wheel_of["devmod-workbench"],
         **expected,
     }
     gpu = simulated_gpu()
     if gpu:
         own["devmod-simulators"] = wheel_of["devmod-simulators"]
-    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
-    b = environment("device-box", [*requirements, *BESIDES], [*own.values()])
+    b = environment("device-box", [*_requirements(own), *BESIDES], [*own.values()])
     run(b, "-m", "devmod", "devices", variables=gpu)
     step("loading the files, running everything")
     variables = rocm_emulator() | gpu
