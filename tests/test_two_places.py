@@ -22,6 +22,7 @@ from devmod._values.param import INFIX, PARAM_KINDS
 from devmod.backend import FEATURES, OPERATORS
 from devmod.plugins import find_spec
 from devmod.targets import KINDS, NAMES
+from devmod_readers.programs import RESERVED
 from devmod_readers.wgsl._scalars import SCALARS
 from devmod_runtime import Device
 from devmod_simulators._sanitize import CHECKS
@@ -59,9 +60,16 @@ def test_an_operator_of_programs_is_in_each_reader_and_on_the_pages() -> None:
     reader = between(text_of("tests/spec_reader.py"), "\nOPERATORS = (", ")")
     assert set(re.findall(r'\[\s*"([^"]+)",\s*\[', script)) == OPERATORS.keys()
     assert strings(reader) == OPERATORS.keys()
+    in_c = between(text_of("compilers/readers/c/devmod_reader.c"), 'NAMES[] = {"+"', "}")
+    assert {"+", *strings(in_c)} == OPERATORS.keys()
     page = between(text_of("docs/formats.md"), "#### Expressions\n", "\n#")
     functions = OPERATORS.keys() - INFIX
     assert functions == {name for name in OPERATORS if name.isidentifier()}
+    # A declaration has the name of no function.
+    script = between(text_of("extras/browser/js/src/programchecks.js"), "const RESERVED = [", "]")
+    reader = between(text_of("tests/spec_reader.py"), "\nRESERVED = (", ")")
+    assert functions < {*RESERVED}
+    assert strings(script) == strings(reader) == {*RESERVED}
     assert set(re.findall(r"`([^`\w\s]+|[a-z]+)`", page)) >= OPERATORS.keys()
 
 
@@ -157,6 +165,8 @@ def test_an_error_class_is_a_public_name() -> None:
     }
     assert classes == {*devmod._NAMES["errors"].split()}
     assert classes <= {*errors.__all__}
+    page = re.findall(r"autoexception:: devmod\.(\w+)", text_of("docs/api.md"))
+    assert sorted(page) == sorted(classes)
 
 
 def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:

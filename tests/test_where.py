@@ -18,6 +18,7 @@ WITH_TWO_PLACES = [row for row in ROWS if row.also]
 FAULTS = [each for each in breakages.breakages() if each.row]
 #: The rows whose second place no fault can leave behind, each with the reason.
 NOT_PLANTED = {
+    "a field that is read of a kernel in PTX or in a cubin": "a reader may have a field alone",
     "the signature algorithms that are accepted": "the page describes them in prose",
     "what makes a build compile again": "each is a part of the key, and may change alone",
     "a binary of a wheel, or what it is linked with": "a fault is a text, and the first place is a binary",
@@ -51,6 +52,12 @@ def test_a_row_is_found_by_its_words(capsys: pytest.CaptureFixture[str]) -> None
     assert place == "core/src/devmod/_values/dtypes.py"
     assert "Where to change: " in (ROOT / place).read_text().splitlines()[int(number) - 1]
     assert where.main(["a change that nobody makes"]) == 1
+
+
+def test_words_of_the_other_lines_find_a_row_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A person asks with the name of a command, or of a file."""
+    assert where.main(["option", "inspect", "_output.py"]) == 0
+    assert capsys.readouterr().out.startswith("an option of a command\n")
 
 
 def test_a_comment_is_read_in_each_language() -> None:

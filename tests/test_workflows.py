@@ -89,6 +89,13 @@ def test_each_list_of_pythons_is_that_of_the_tested_ones() -> None:
     first = jobs["tests"]["strategy"]["matrix"]["include"][0]
     assert sorted(versions_of(first["python"])) == tested
     assert versions_of(first["name"]) == ends
+    weekly, nightly = (
+        ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("weekly", "nightly")
+    )
+    (newest,) = re.findall(r"python: \[(.*?)\]", weekly.read_text())
+    assert versions_of(newest) == tested
+    (installed,) = re.findall(r"python-version: \|\n((?: +3\.\d+\n)+)", nightly.read_text())
+    assert sorted(versions_of(installed)) == tested
     text = "".join(path.read_text() for path in WORKFLOWS)
     assert {*versions_of(" ".join(re.findall(r'python(?:-version)?: "(.*?)"', text)))} <= {*tested}
 

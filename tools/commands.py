@@ -33,8 +33,10 @@ def section_of_all() -> str:
 
 
 # Where to change: an option of a command
-#   here: the option itself, in the file of the command: `devmod COMMAND --help` and a section of
-#     the built docs/command-line.md are written from it
+#   here: the option itself, in the file of the command, in `_cli` of its wheel; those of
+#     several commands are in `workbench/src/devmod_workbench/_cli/_options.py`, and what prints in
+#     `_output.py` beside it. `devmod COMMAND --help` and a section of the built
+#     docs/command-line.md are written from it
 #   also: a page of `docs/`, or `WITHOUT_A_PAGE` in `tests/test_new_members.py`
 #   tests: `tests/test_new_members.py`, `tests/test_docs.py`
 def section(command: click.Command, context: click.Context, level: int) -> Iterator[str]:

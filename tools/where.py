@@ -2,7 +2,7 @@
 several places.
 
     python tools/where.py                 all
-    python tools/where.py element type    those with these words in their first line
+    python tools/where.py element type    those with these words, the ones about them first
 
 Such a comment begins with its subject, and has up to three fields. Lines of a field that go on are
 indented more than the field:
@@ -114,10 +114,20 @@ def rows() -> list[Row]:
     return sorted(found)
 
 
+def _count(words: Sequence[str], text: str) -> int:
+    """Return how many of the words a text has."""
+    return sum(word in text.lower() for word in words)
+
+
 def main(words: Sequence[str]) -> int:
-    """Print the rows that have all words, and return the exit code."""
+    """Print the rows with all words, or those with most of them; return the exit code."""
     wanted = [word.lower() for word in words]
-    found = [row for row in rows() if all(word in row.change.lower() for word in wanted)]
+    every = rows()
+    found = [row for row in every if _count(wanted, row.change) == len(wanted)]
+    if not found:
+        counts = [_count(wanted, row.text) for row in every]
+        most = max(counts)
+        found = [row for row, count in zip(every, counts, strict=True) if 0 < count == most]
     if not found:
         print(f"no row has {' '.join(words)}. git grep -h 'Where to change: ' lists all")
         return 1

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 # Where to change: an error class
-#   also: `__all__` in this file; `core/src/devmod/__init__.py` (`_NAMES`); `docs/errors.md`
+#   also: `__all__` in this file; `core/src/devmod/__init__.py` (`_NAMES`); `docs/errors.md`;
+#     `docs/api.md`
 #   tests: `tests/test_two_places.py`, `tests/test_docs.py`, `tests/test_new_members.py`
 class DevmodError(Exception):
     """Base class of devmod's exceptions.
@@ -416,9 +417,11 @@ def pip_install(*words: str) -> str:
     return command
 
 
-# Where to change: the text of an error for a missing wheel
-#   here: `not_installed`, `pip_install`; `runtime_not_linked` for the text of a fallback
-#   tests: `core/tests/test_create.py`, `tests/test_clean_install.py`
+# Where to change: the text of an error for a runtime or another wheel that is not installed
+#   here: `not_installed`, `pip_install`; `runtime_not_linked` for the text of a fallback;
+#     `core/src/devmod/_plugins/miss.py` (`not_registered`) for the kind that nobody registered;
+#     `core/src/devmod/__init__.py` (`_runtime`) for devmod-runtime itself
+#   tests: `core/tests/test_create.py`, `core/tests/test_registry.py`, `tests/test_clean_install.py`
 def not_installed(subject: str, distribution: str, *modules: str) -> str:
     """Return the sentences about a missing distribution or program, with the command that installs
     it.

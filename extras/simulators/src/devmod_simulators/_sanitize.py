@@ -20,7 +20,8 @@ from devmod_simulators.drivers.library import libcuda
 from devmod_simulators.shims.python import devmod_cudart
 
 # Where to change: a check of the sanitizer
-#   here: the check itself: `extras/simulators/src/devmod_simulators/ptx/checked.py`, or
+#   here: the check itself: `extras/simulators/src/devmod_simulators/ptx/checked.py`; of races
+#     `sanitizer.py` and `shadows.py` beside it, of what nothing wrote `poison.py`; or
 #     `extras/simulators/src/devmod_simulators/drivers/common/notes.c`
 #   also: `docs/cuda-without-a-gpu.md`
 #   tests: `tests/test_two_places.py`, `extras/simulators/tests/ptx/test_sanitize.py`

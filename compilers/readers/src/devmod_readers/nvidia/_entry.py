@@ -44,6 +44,11 @@ class ParamPlace(NamedTuple):
     is_pointer: bool = False
 
 
+# Where to change: a field that is read of a kernel in PTX or in a cubin
+#   also: `compilers/readers/src/devmod_readers/nvidia/_ptx.py`, and `_cubin.py` beside it;
+#     `compilers/targets/src/devmod_targets/cuda/signatures/declared.py` (`with_entry`);
+#     `plugins/devmod-cuda/src/devmod_cuda/_launch.py`, if a launch needs it
+#   tests: `compilers/readers/tests/test_nvidia_readers.py`
 class KernelEntry(NamedTuple):
     """A kernel of an image.
 
