@@ -175,6 +175,18 @@ def test_a_kind_of_another_wheel_has_a_check_of_its_own(acme: Callable[..., None
     assert payload.problem == "no two for g in a"
 
 
+def test_contents_are_not_checked_without_the_wheel_of_the_check(
+    acme: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "devmod_targets", None)
+    acme(check="devmod_targets:check")
+    assert verified("acme", "a", b"g", "f").payloads[0][3:] == ("", False)
+
+    acme(check="acme_absent:check")
+    problem = "ModuleNotFoundError: No module named 'acme_absent'"
+    assert verified("acme", "a", b"g", "f").payloads[0][3:] == (problem, True)
+
+
 def test_a_function_without_a_shader_is_a_problem() -> None:
     functions = {name: FunctionInfo(name, ["handle"]) for name in ("scale", "g")}
     module = devmod.create_with_fallback("webgpu", {"scale": WGSL.encode()}, "wgsl", functions)

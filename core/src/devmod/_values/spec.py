@@ -101,7 +101,8 @@ class TargetSpec:
         without a device. It raises FormatError or CompileError if no device can use it, or if it
         lacks a function of `functions`, the FunctionInfo of each name, and returns whether it can
         read the format. A shader map has a call for each shader. Text is UTF-8. A string
-        ``"module:function"`` is imported at the first call. None: contents are not checked.
+        ``"module:function"`` is imported at the first call. None: contents are not checked; nor are
+        they where the module is in a wheel of devmod that is not installed.
     dimensions
         ``f(fmt, data, name, info) -> int``: the dimensions of the grid in which the function `name`
         reads its place, from the binary with it; 1 also if they are unknown, or if it reads the

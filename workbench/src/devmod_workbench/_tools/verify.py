@@ -17,6 +17,7 @@ from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule, release
+from devmod._plugins import messages
 from devmod._util.tables import aligned
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
@@ -81,8 +82,8 @@ class Payload(NamedTuple):
         Why intact bytes cannot be compiled or called, such as an error in a source, or a function
         that they lack; "" without a reason.
     checked
-        Whether its contents were read. A kind of another wheel may have no check, and only a driver
-        reads some formats.
+        Whether its contents were read. A kind of another wheel may have no check, the wheel that
+        has the check may be missing, and only a driver reads some formats.
     """
 
     name: str
@@ -452,7 +453,13 @@ def _check_binary(
         if fmt not in spec.source_formats:  # a driver reads it, and a zero byte may end it
             text = bytes(data).rstrip(b"\0")
         source_text(spec.kind, f"the {spec.kind} {subject}", text)
-    return spec.check is not None and spec.check(fmt, data, functions)
+    try:
+        return spec.check is not None and spec.check(fmt, data, functions)
+    except ModuleNotFoundError as error:
+        # The check of a kind may be in a wheel that only this kind needs.
+        if messages.missing_wheel(error):
+            return False
+        raise
 
 
 # -- Comparisons.
