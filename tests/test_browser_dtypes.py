@@ -71,7 +71,7 @@ def test_scalars_are_the_types_of_the_table_that_wgsl_or_its_blocks_can_hold(
 
 
 def test_constants_are_the_scalar_types_of_wgsl(tables: dict[str, Any]) -> None:
-    from devmod_readers.wgsl import read_wgsl
+    from devmod_wgsl import read_wgsl
 
     scalars = {"bool": "bool", "i32": "int32", "u32": "uint32", "f32": "float32", "f16": "float16"}
     text = (

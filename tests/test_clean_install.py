@@ -148,6 +148,27 @@ def test_a_runtime_that_is_uninstalled_in_a_running_process(
     assert [line[: len(text)] for line in lines] == [text] * 6
 
 
+VERIFY = """
+import devmod
+functions = {"k": devmod.FunctionInfo("absent", [])}
+wgsl = {"k": b"@compute @workgroup_size(1) fn k() {}"}
+print(devmod.verify(devmod.create_with_fallback("webgpu", wgsl, "wgsl", functions)))
+"""
+
+
+def test_wgsl_is_checked_where_its_reader_is_installed(
+    environment: Callable[..., Any], wheels: Any
+) -> None:
+    names = ["devmod-core", "devmod-workbench", "devmod-opencl"]
+    box = environment(*map(wheels.direct, names))
+    assert box.run("-c", VERIFY).splitlines()[1] == "  intact, contents not checked: webgpu/wgsl"
+    box.install(wheels.direct("devmod-wgsl"))
+    assert box.run("-c", VERIFY).splitlines()[1] == (
+        "  invalid webgpu/wgsl: the webgpu payload of format 'wgsl' has no kernel 'absent', which its fmap names; it has: 'k'. "
+        "Compile it again"
+    )
+
+
 #: A kernel of each kind that doubles numbers, and what brings a device where there is no hardware.
 TWICE = {
     "opencl": (
@@ -301,6 +322,7 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(
         "devmod-readers",
         "devmod-runtime",
         "devmod-targets",
+        "devmod-wgsl",
         *backends,
     }
     assert {(row["group"], row["state"], row["problem"]) for row in listed} == {

@@ -34,7 +34,6 @@ import devmod_readers.options.cuda
 import devmod_readers.reflection
 import devmod_readers.sources
 import devmod_readers.spirv
-import devmod_readers.wgsl
 import devmod_targets.authoring
 import devmod_targets.authoring.clang
 import devmod_targets.authoring.zig
@@ -42,6 +41,7 @@ import devmod_targets.cuda.nvrtc
 import devmod_targets.interop.offload
 import devmod_targets.interop.triton
 import devmod_trust
+import devmod_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ PUBLIC = (
     devmod_readers.reflection,
     devmod_readers.sources,
     devmod_readers.spirv,
-    devmod_readers.wgsl,
+    devmod_wgsl,
     devmod_conformance,
     devmod_trust,
 )

@@ -85,6 +85,7 @@ def test_types_are_checked_for_each_system(platform: str) -> None:
         "core",
         "compilers/readers",
         "compilers/targets",
+        "compilers/wgsl",
         "plugins/runtime",
         "extras/remote",
         "plugins/devmod-metal",

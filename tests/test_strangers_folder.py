@@ -20,6 +20,7 @@ PACKAGES = (
     "devmod",
     "devmod_readers",
     "devmod_targets",
+    "devmod_wgsl",
     "distributed",
     "fsspec",
     "msgpack",

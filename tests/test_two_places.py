@@ -23,11 +23,11 @@ from devmod.backend import FEATURES, OPERATORS
 from devmod.plugins import find_spec
 from devmod.targets import KINDS, NAMES
 from devmod_readers.programs import RESERVED
-from devmod_readers.wgsl._scalars import SCALARS
 from devmod_runtime import Device
 from devmod_simulators._sanitize import CHECKS
 from devmod_targets import programs
 from devmod_trust import _policy
+from devmod_wgsl._scalars import SCALARS
 from devmod_workbench._cli._known import KNOWN
 
 ROOT = Path(__file__).resolve().parent.parent

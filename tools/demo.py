@@ -126,7 +126,8 @@ def main() -> None:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
     core = wheel_of["devmod-core"]
     build_side = {
-        name: wheel_of[name] for name in ("devmod-readers", "devmod-targets", "devmod-workbench")
+        name: wheel_of[name]
+        for name in ("devmod-readers", "devmod-wgsl", "devmod-targets", "devmod-workbench")
     }
     runtimes = {
         path.name: wheel_of[path.name]
@@ -149,10 +150,12 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # Runtimes depend on devmod-runtime, and it on devmod-readers. None needs the build side.
+    # Runtimes depend on devmod-runtime, and it on devmod-readers; that of WebGPU on devmod-wgsl.
+    # None needs the build side.
     own = {
         "devmod-core[cli]": core,
         "devmod-readers": wheel_of["devmod-readers"],
+        "devmod-wgsl": wheel_of["devmod-wgsl"],
         "devmod-runtime": wheel_of["devmod-runtime"],
         # For the command that the last lines name.
         "devmod-workbench": wheel_of["devmod-workbench"],

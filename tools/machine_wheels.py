@@ -65,6 +65,7 @@ _CCCL_MAJOR = 3
 OWN = (
     "devmod_core",
     "devmod_readers",
+    "devmod_wgsl",
     "devmod_targets",
     "devmod_conformance",
     "devmod_runtime",

@@ -111,8 +111,8 @@ _USES_OF_WORKBENCH = [
 ROOMS = {
     "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES, *_USES_OF_CORE], 97),
     "readers": Room(
-        ["compilers/readers/src/**/*.py"],
-        ["compilers/readers/tests/test_*.py", *_USES_OF_READERS],
+        ["compilers/readers/src/**/*.py", "compilers/wgsl/src/**/*.py"],
+        ["compilers/readers/tests/test_*.py", "compilers/wgsl/tests/test_*.py", *_USES_OF_READERS],
         97,
     ),
     "readers-c": Room(

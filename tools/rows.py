@@ -20,7 +20,7 @@ CONTRACT = ROOT / "docs" / "contract.md"
 FOLDERS = (
     "core/tests",
     "workbench/tests",
-    "compilers/readers/tests",
+    "compilers/*/tests",
     "plugins/runtime/tests/*",
     "extras/remote/tests",
     "extras/models/tests",

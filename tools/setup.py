@@ -88,6 +88,7 @@ def projects() -> list[Path]:
     return [
         ROOT / "core",
         ROOT / "compilers" / "readers",
+        ROOT / "compilers" / "wgsl",
         ROOT / "compilers" / "targets",
         ROOT / "conformance",
         ROOT / "plugins" / "runtime",

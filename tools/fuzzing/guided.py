@@ -19,6 +19,7 @@ from random import Random
 PACKAGES = (
     "devmod",
     "devmod_readers",
+    "devmod_wgsl",
     "devmod_targets",
     "devmod_vulkan",
     "devmod_opencl",

@@ -477,7 +477,7 @@ def read_wgsl(data: bytes) -> None:
     """Read WGSL with the reader, with and without values of constants, and with the checks before
     naga.
     """
-    from devmod_readers.wgsl import check_for_naga, read_wgsl
+    from devmod_wgsl import check_for_naga, read_wgsl
 
     text = data.decode("utf-8", "replace")
     for act in (
@@ -631,7 +631,7 @@ def read_cuda(data: bytes) -> None:
 def compile_naga(data: bytes) -> None:
     """Compile WGSL with wgpu if the checks accept it: it may not end the process."""
     text = data.decode("utf-8", "replace")
-    from devmod_readers.wgsl import read_wgsl
+    from devmod_wgsl import read_wgsl
 
     entries = read_wgsl(text, "k.wgsl")
     if not entries or not naga_devices():

@@ -442,7 +442,9 @@ def test_a_file_that_cannot_be_inspected(
     assert err == f"devmod: error: {said.format(path=path, stem=path.with_suffix(''))}\n"
 
 
-@pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime", "devmod_targets"])
+@pytest.mark.parametrize(
+    "package", ["devmod_readers", "devmod_runtime", "devmod_targets", "devmod_wgsl"]
+)
 def test_a_missing_wheel_within_a_command_names_the_repair(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path, package: str
 ) -> None:

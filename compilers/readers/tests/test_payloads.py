@@ -10,7 +10,7 @@ from each_case import refusal
 
 from devmod import FunctionInfo
 from devmod.errors import FormatError
-from devmod_readers.payloads import cuda, hexagon, metal, opencl, rocm, vulkan, webgpu
+from devmod_readers.payloads import cuda, hexagon, metal, opencl, rocm, vulkan
 
 
 def functions(symbol: str) -> dict[str, FunctionInfo]:
@@ -24,7 +24,6 @@ def spirv(model: int) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
-WGSL = b"@compute @workgroup_size(1) fn k() { }"
 #: A kind, a format, a payload with a kernel, and its symbol.
 CHECKED: dict[str, tuple[ModuleType, str, bytes, str]] = {
     "CUDA C++": (cuda, "cuda", b"__global__ void k() {}", "k"),
@@ -38,7 +37,6 @@ CHECKED: dict[str, tuple[ModuleType, str, bytes, str]] = {
     "OpenCL's SPIR-V": (opencl, "il", spirv(6), "k"),
     "MSL": (metal, "metal", b"kernel void k() {}", "k"),
     "SPIR-V": (vulkan, "spv", bytes(12) + spirv(5), "k"),
-    "WGSL": (webgpu, "wgsl", WGSL, "k"),
 }
 
 
@@ -87,7 +85,6 @@ def test_entry_points_of_another_model_are_no_kernels(
         (hexagon, "so", b"x", "the hexagon payload of format 'so' is damaged: "),
         (metal, "metallib", b"MTLB", "the metallib is damaged: "),
         (metal, "metallib", b"kernel void k() {}", "it is no metallib: "),
-        (webgpu, "wgsl", b"fn k(", "the WGSL source is refused at the webgpu shader:1:6: "),
     ],
 )
 def test_a_payload_that_is_damaged(kind: ModuleType, fmt: str, data: bytes, problem: str) -> None:

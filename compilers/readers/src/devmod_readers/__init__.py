@@ -1,7 +1,7 @@
 """The readers of devmod: what a build and a runtime read from binaries and from the text of
-shaders. They need no toolchain and no driver.
+sources. They need no toolchain and no driver.
 
-- `devmod_readers.spirv` and `devmod_readers.wgsl` read shaders.
+- `devmod_readers.spirv` reads SPIR-V.
 - `devmod_readers.nvidia` reads PTX, cubins and fatbins, `devmod_readers.amdgpu` code objects.
 - `devmod_readers.elf` reads ELF files.
 - `devmod_readers.offload` takes containers of device code apart.

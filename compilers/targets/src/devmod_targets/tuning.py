@@ -562,7 +562,7 @@ def _with_values(
     if payload.fmt == "spv":
         block, memory = _spirv_sizes(request, info.name, code, values)
     elif payload.fmt == "wgsl":
-        from devmod_readers.wgsl import read_wgsl
+        from devmod_wgsl import read_wgsl
 
         by_name = {each.name: value for each, value in values.items()}
         shader = read_wgsl(code.decode(), name, by_name)[info.name]

@@ -50,6 +50,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
         "devmod_targets",
         "devmod_models",
         "devmod_remote",
+        "devmod_wgsl",
     ):
         if find_spec(package):
             modules += collect_submodules(package, filter=lambda name: not name.startswith(unused))

@@ -9,12 +9,12 @@ from math import isfinite
 from devmod import Interface
 from devmod.backend import ConversionError, Once, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError
-from devmod_readers.wgsl import read_wgsl
 from devmod_runtime import DeviceArray, Launcher, specialize_constants
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices
 from devmod_webgpu._driver import wgpu
 from devmod_webgpu._kernel import WebGPUKernel
+from devmod_wgsl import read_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

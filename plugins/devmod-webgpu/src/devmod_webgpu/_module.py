@@ -48,7 +48,7 @@ class WebGPUModule(RuntimeModule):
         return self.once(("text", id(code)), lambda: self._read_text(entry, code))
 
     def _read_text(self, entry: str, code: bytes | memoryview) -> str:
-        from devmod_readers.wgsl import check_for_naga
+        from devmod_wgsl import check_for_naga
 
         text = source_text("webgpu", f"the webgpu shader {entry!r}", code)
         # wgpu also accepts GLSL. Only WGSL may reach it.
@@ -65,7 +65,7 @@ class WebGPUModule(RuntimeModule):
         """Return the compute entry points of a text; none if devmod's reader refuses it, and the
         device's compiler decides.
         """
-        from devmod_readers.wgsl import read_wgsl
+        from devmod_wgsl import read_wgsl
 
         def read() -> dict[str, ReflectedFunction]:
             try:

@@ -34,7 +34,7 @@ def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
     except _driver.Error as error:
         if _driver.is_lost(error):
             raise launch_error("a shader cannot be compiled", device, error) from error
-        from devmod_readers.wgsl import naga_message
+        from devmod_wgsl import naga_message
 
         raise CompileError(
             f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl', text)}",

@@ -69,7 +69,7 @@ def check(text: str, name: str) -> tuple[str, str]:
         return _MISSING, ""
     if not report:
         return "", ""
-    from devmod_readers.wgsl import naga_message
+    from devmod_wgsl import naga_message
 
     message = naga_message(report, name, text)
     if _UNSUPPORTED.search(report):

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl import LINE_BREAKS, NAME, end_of_comment, line_marker
 from devmod_targets._included import import_names
 from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
+from devmod_wgsl import LINE_BREAKS, NAME, end_of_comment, line_marker
 
 #: The limits on the files that are included within each other, on all includes, and on the nested
 #: calls of macros in arguments.

@@ -1,5 +1,5 @@
 """The compiler of WGSL. The payload is the source text, once for each compute entry point;
-`devmod_readers.wgsl` reads the interfaces.
+`devmod_wgsl` reads the interfaces.
 
 devmod evaluates the directives of a source (`_preprocess`), so a payload has none.
 
@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmod.targets.webgpu import SPEC
-from devmod_readers.wgsl import survey_wgsl
 from devmod_targets._compilers import function_name
 from devmod_targets.authoring import (
     CompileRequest,
@@ -40,6 +39,7 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._naga import check
+from devmod_wgsl import survey_wgsl
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 

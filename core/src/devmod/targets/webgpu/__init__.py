@@ -22,6 +22,6 @@ SPEC = TargetSpec(
     toolchain="devmod_targets.webgpu.toolchain:TOOLCHAIN",
     build_extra="build-webgpu",
     compiled_as={"text": "wgsl"},
-    check="devmod_readers.payloads.webgpu:check",
+    check="devmod_wgsl.payload:check",
     dimensions="devmod_readers.payloads.webgpu:dimensions",
 )

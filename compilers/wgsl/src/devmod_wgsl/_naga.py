@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from devmod_readers.wgsl._tokens import NUMBER, Source, Token, tokens
+from devmod_wgsl._tokens import NUMBER, Source, Token, tokens
 
 #: The limit on nested brackets. naga uses about 4 KB of stack for each level, and a thread has at
 #: most 8 MB.

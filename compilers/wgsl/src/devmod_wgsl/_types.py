@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from devmod.backend import IMAGE_FORMATS
 from devmod.errors import CompileError
-from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
-from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
-from devmod_readers.wgsl._tokens import Source
-from devmod_readers.wgsl._values import Unknown, Values, shown_value
+from devmod_wgsl._parse import Declaration, Expression, WgslModule
+from devmod_wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
+from devmod_wgsl._tokens import Source
+from devmod_wgsl._values import Unknown, Values, shown_value
 
 SCALAR = "scalar"
 VECTOR = "vector"
@@ -159,7 +159,7 @@ _FROM_ELEMENT = (
 
 
 # Where to change: a layout rule of a WGSL type
-#   tests: `compilers/readers/tests/test_wgsl.py`
+#   tests: `compilers/wgsl/tests/test_wgsl.py`
 class Types:
     """The types of a module."""
 

@@ -49,7 +49,7 @@ class ScalarType(NamedTuple):
 
 # Where to change: a scalar type of WGSL
 #   also: `core/src/devmod/_values/features.py` (`FEATURES`), if the device needs a feature for it
-#   tests: `tests/test_two_places.py`, `compilers/readers/tests/test_wgsl.py`
+#   tests: `tests/test_two_places.py`, `compilers/wgsl/tests/test_wgsl.py`
 SCALARS = {
     scalar.name: scalar
     for scalar in (

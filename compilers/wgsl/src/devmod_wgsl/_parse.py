@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from devmod_readers.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
-from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, Source, Token, tokens
+from devmod_wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
+from devmod_wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, Source, Token, tokens
 
 Expression = tuple[Any, ...]
 #: The arguments of attributes by name.

@@ -7,12 +7,12 @@ line and the column.
 
 from __future__ import annotations
 
-from devmod_readers.wgsl._lines import LINE_BREAKS as LINE_BREAKS
-from devmod_readers.wgsl._lines import NAME as NAME
-from devmod_readers.wgsl._lines import end_of_comment as end_of_comment
-from devmod_readers.wgsl._lines import line_marker as line_marker
-from devmod_readers.wgsl._naga import check_depth, naga_message
-from devmod_readers.wgsl._reflect import check_matrices, read_wgsl, survey_wgsl
+from devmod_wgsl._lines import LINE_BREAKS as LINE_BREAKS
+from devmod_wgsl._lines import NAME as NAME
+from devmod_wgsl._lines import end_of_comment as end_of_comment
+from devmod_wgsl._lines import line_marker as line_marker
+from devmod_wgsl._naga import check_depth, naga_message
+from devmod_wgsl._reflect import check_matrices, read_wgsl, survey_wgsl
 
 __all__ = ["check_for_naga", "naga_message", "read_wgsl", "survey_wgsl"]
 

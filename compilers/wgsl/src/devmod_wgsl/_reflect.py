@@ -24,8 +24,8 @@ from devmod_readers.reflection import (
     struct_type,
 )
 from devmod_readers.uses import bits, transitive_parts
-from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule, parse
-from devmod_readers.wgsl._scalars import (
+from devmod_wgsl._parse import Declaration, Expression, WgslModule, parse
+from devmod_wgsl._scalars import (
     EXTENSIONS,
     INTEGERS,
     OVERRIDES,
@@ -33,8 +33,8 @@ from devmod_readers.wgsl._scalars import (
     SUFFIXES,
     UNSUPPORTED,
 )
-from devmod_readers.wgsl._tokens import Source
-from devmod_readers.wgsl._types import (
+from devmod_wgsl._tokens import Source
+from devmod_wgsl._types import (
     ARRAY,
     IMAGE,
     MATRIX,
@@ -47,7 +47,7 @@ from devmod_readers.wgsl._types import (
     VariableChecker,
     round_up,
 )
-from devmod_readers.wgsl._values import Unknown, Values, shown_value
+from devmod_wgsl._values import Unknown, Values, shown_value
 
 #: Values of overrides by name.
 Constants = Mapping[str, Any] | None

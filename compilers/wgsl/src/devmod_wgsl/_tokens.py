@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl._lines import BLANKS, LINE_BREAKS, NAME, end_of_comment
-from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
+from devmod_wgsl._lines import BLANKS, LINE_BREAKS, NAME, end_of_comment
+from devmod_wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
 MAX_TEXT = 4 << 20

@@ -7,7 +7,7 @@ from each_case import refusal
 
 import devmod
 from devmod.errors import CompileError
-from devmod_readers.wgsl import read_wgsl
+from devmod_wgsl import read_wgsl
 
 MAIN = "@compute @workgroup_size(1) fn main() { }"
 #: Statements that are valid.

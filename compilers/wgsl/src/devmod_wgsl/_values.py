@@ -14,8 +14,8 @@ from typing import Any
 
 from devmod.errors import CompileError
 from devmod_readers.c_numbers import quotient, remainder
-from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
-from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
+from devmod_wgsl._parse import Declaration, Expression, WgslModule
+from devmod_wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
 
 #: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A
 #: vector or an array has the type "values" and the tuple of its elements.
@@ -429,7 +429,7 @@ def _both(left: Value, right: Value) -> tuple[str, Any, Any]:
 
 # Where to change: an operator or a function of WGSL's constants
 #   here: `_binary`, `_call`
-#   tests: `compilers/readers/tests/test_wgsl.py`
+#   tests: `compilers/wgsl/tests/test_wgsl.py`
 def _binary(symbol: str, left: Value, right: Value) -> Value:
     if symbol in ("<<", ">>"):
         if left[0] not in INTEGERS or right[0] not in ("int", "u32"):

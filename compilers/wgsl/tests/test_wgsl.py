@@ -10,7 +10,7 @@ from each_case import refusal
 import devmod
 from devmod import Block, Member, Param
 from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
-from devmod_readers.wgsl import _reflect
+from devmod_wgsl import _reflect
 
 pytestmark = pytest.mark.once  # a text, which the reader reads itself
 
@@ -673,7 +673,7 @@ def test_tvms_shaders() -> None:
     ],
 )
 def test_plain_shaders_pass_the_depth_check(text: str) -> None:
-    from devmod_readers.wgsl import check_for_naga
+    from devmod_wgsl import check_for_naga
 
     check_for_naga(text, "plain.wgsl")
 
@@ -690,7 +690,7 @@ def test_plain_shaders_pass_the_depth_check(text: str) -> None:
     ],
 )
 def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
-    from devmod_readers.wgsl import check_for_naga
+    from devmod_wgsl import check_for_naga
 
     assert refusal(devmod.CompileError, check_for_naga, text, "deep.wgsl") == (
         f"the WGSL source is refused at deep.wgsl:{where}: brackets are nested more than 255 levels deep, on which compilers overflow their stack"
@@ -708,7 +708,7 @@ def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
     ],
 )
 def test_long_chains_of_operators_are_refused(text: str) -> None:
-    from devmod_readers.wgsl import check_for_naga
+    from devmod_wgsl import check_for_naga
 
     with pytest.raises(
         devmod.CompileError,
@@ -741,7 +741,7 @@ def test_an_alignment_that_naga_ignores_is_a_warning(members: str) -> None:
 
 @pytest.mark.parametrize("type_name", ["Out", "array<Out, 2>", "Top"])
 def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
-    from devmod_readers.wgsl import check_for_naga
+    from devmod_wgsl import check_for_naga
 
     text = (
         "struct In { a: vec4f, m: mat4x2f } struct Out { i: In } struct Top { o: array<Out, 3> }\n"
