@@ -11,7 +11,7 @@ BIN := .venv/bin
 CODE := core/src conformance/src workbench/src $(wildcard compilers/*/src extras/*/src plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 # What mypy checks for each system. On macOS and Windows those are the distributions that their pyproject.toml calls independent of the system, and the demo.
 PORTABLE = $(addsuffix src,$(dir $(shell grep -l "OS Independent" */pyproject.toml compilers/*/pyproject.toml extras/*/pyproject.toml plugins/*/pyproject.toml)))
-TYPED_linux = $(CODE) extras/simulators/standins tools
+TYPED_linux = $(CODE) extras/simulators/standins plugins/devmod-metal/tests/metal_standin tools
 TYPED_darwin = $(PORTABLE) tools/demo.py
 TYPED_win32 = $(PORTABLE) tools/demo.py
 TYPES := types-linux types-darwin types-win32

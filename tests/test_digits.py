@@ -7,13 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import metal_standin
 import numpy as np
 import pytest
 from backend_checks import first_device, run_python
 from metal_double import replace_metal
 
 import devmod
-from devmod_standins import metal
 
 FOLDER = Path(__file__).parents[1] / "examples" / "applications" / "digits"
 
@@ -32,7 +32,7 @@ def test_the_committed_file_reads_digits_without_tinygrad() -> None:
 
 
 @pytest.mark.row("R47")
-@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+@pytest.mark.skipif(bool(metal_standin.missing()), reason=metal_standin.missing())
 def test_the_double_of_metal_reads_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs the kernels as C++ on the CPU, 40 ms for each picture."""
     replace_metal(monkeypatch)

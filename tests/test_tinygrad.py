@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import metal_standin
 import numpy as np
 import pytest
 import tinygrad_cases
@@ -28,7 +29,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.interop import tinygrad as interop
 from devmod_readers.programs import read_program
 from devmod_simulators import UnavailableError, libcuda
-from devmod_standins import libamdhip64, metal, rdna3
+from devmod_standins import libamdhip64, rdna3
 
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 from tinygrad import Tensor, Variable
@@ -143,7 +144,7 @@ def test_the_small_functions_on_rocm() -> None:
     run_cases({**environment, "CC": ""}, "rocm -arch=gfx1100", *names)
 
 
-@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+@pytest.mark.skipif(bool(metal_standin.missing()), reason=metal_standin.missing())
 @pytest.mark.volume_but("int8 weights", "half", "two results")
 @pytest.mark.parametrize(
     "name", [each for each in NAMES if each not in ("float64", "bfloat16", "constant result")]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import metal_standin
 import numpy as np
 import pytest
 import tvm
@@ -24,7 +25,7 @@ from tvm_models import KINDS, MODELS, VECTORS
 
 import devmod
 import devmod_tvm
-from devmod_standins import metal, rdna3
+from devmod_standins import rdna3
 from devmod_tvm import _bridge
 
 X = np.arange(1024, dtype="float32")
@@ -182,7 +183,7 @@ def test_a_kernel_of_rocm_on_an_emulator() -> None:
     run_python(program, **ROCM.environment(), **{rdna3.VARIABLE: str(rdna3.folder())})
 
 
-@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+@pytest.mark.skipif(bool(metal_standin.missing()), reason=metal_standin.missing())
 def test_the_models_on_the_double_of_metal(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs the kernels as C++ on the CPU."""
     replace_metal(monkeypatch)

@@ -1,7 +1,7 @@
 """A double of Metal: it records every call in order, and computes launches in NumPy. It does not
 show that a kernel runs on a device.
 
-Kernels that are not in KERNELS run as C++ on the CPU (`devmod_standins.metal`), those with textures
+Kernels that are not in KERNELS run as C++ on the CPU (`metal_standin`), those with textures
 too: their samplers filter.
 
 devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown
@@ -18,6 +18,7 @@ from threading import RLock
 from time import monotonic
 from typing import Any
 
+import metal_standin
 import numpy as np
 import pytest
 
@@ -31,7 +32,6 @@ from devmod_metal._interface import (
     Pipeline,
     TextureProperties,
 )
-from devmod_standins import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
 from devmod_targets.metal._reflect import read
 
@@ -90,7 +90,9 @@ class Texture:
         if isinstance(format_, str):
             width, height, depth = extent
             nbytes = width * height * depth * max(layers, 1) * IMAGE_FORMATS[format_].texel_bytes
-            self.simulated = simulated.Texture(format_, extent, layers, bytearray(b"\xa5" * nbytes))
+            self.simulated = metal_standin.Texture(
+                format_, extent, layers, bytearray(b"\xa5" * nbytes)
+            )
 
     def conformsToProtocol_(self, name: str) -> bool:
         return name == "MTLTexture"
@@ -103,7 +105,7 @@ class Sampler:
     """A sampler, with the selector of pyobjc's objects that tells protocols."""
 
     def __init__(self, device: Device, filter_: str, address: str, normalized: bool) -> None:
-        self.device, self.simulated = device, simulated.Sampler(filter_, address, normalized)
+        self.device, self.simulated = device, metal_standin.Sampler(filter_, address, normalized)
 
     def conformsToProtocol_(self, name: str) -> bool:
         return name == "MTLSamplerState"
@@ -314,7 +316,9 @@ class Double:
                     else each
                     for (table, index), each in given.items()
                 }
-                simulated.compile_kernel(pipeline.text, pipeline.found.symbol)(data, grid, block)
+                metal_standin.compile_kernel(pipeline.text, pipeline.found.symbol)(
+                    data, grid, block
+                )
                 return
             arguments = {
                 param.name: _argument(pipeline.found.symbol, param, given)

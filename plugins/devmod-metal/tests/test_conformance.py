@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import metal_standin
 import pytest
 
 from devmod_metal._conformance import MetalConformance
-from devmod_standins import metal
 
 pytest_plugins = ["devmod_conformance.plugin"]
 
@@ -32,5 +32,5 @@ class TestConformanceOfTheDouble(MetalConformance):
 
     @pytest.fixture(autouse=True)
     def _double(self, double: Any, request: pytest.FixtureRequest) -> None:
-        if any(row in request.node.name for row in COMPILED) and metal.missing():
-            pytest.skip(metal.missing())
+        if any(row in request.node.name for row in COMPILED) and metal_standin.missing():
+            pytest.skip(metal_standin.missing())

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from each_case import refusal
+from metal_standin import FrameworkDouble
 
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
-from devmod_standins.metal import FrameworkDouble
 
 
 @pytest.fixture

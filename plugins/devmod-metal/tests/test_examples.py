@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import metal_standin
 import pytest
 from kind_programs import RANDOM, each_program, results
 from profiled import check_busy_queue
 
 import devmod
-from devmod_standins import metal
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
@@ -23,7 +23,7 @@ sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 from build import compile_kind  # noqa: E402
 from cases import CASES  # noqa: E402
 
-no_compiler = metal.missing() if sys.platform != "darwin" else ""
+no_compiler = metal_standin.missing() if sys.platform != "darwin" else ""
 pytestmark = pytest.mark.skipif(bool(no_compiler), reason=no_compiler)
 
 #: Sizes of the cases whose kernels have barriers: each thread of a block is a thread of the CPU.

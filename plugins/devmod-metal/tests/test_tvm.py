@@ -7,16 +7,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import metal_standin
 import numpy as np
 import pytest
 from metal_double import Double
 from tvm_vectors import check_matmul, check_vadd, only_function, vector_module
 
 import devmod
-from devmod_standins import metal
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "darwin" and bool(metal.missing()), reason=metal.missing()
+    sys.platform != "darwin" and bool(metal_standin.missing()), reason=metal_standin.missing()
 )
 
 

@@ -1,5 +1,5 @@
 """Stand-ins that tests alone use, and no wheel has: AMD's runtimes, an emulator's launches of
-gfx1100 (`rdna3`), Apple's Metal (`metal`).
+gfx1100 (`rdna3`).
 
 extras/simulators/README.md has what each executes, and its limits.
 """

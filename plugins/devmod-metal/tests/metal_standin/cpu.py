@@ -9,13 +9,15 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devmod_simulators.drivers.build import CACHE, new_folder
-
+#: `make clean` removes it.
+CACHE = Path(__file__).resolve().parents[4] / "build" / "metal"
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 #: Numbers without a suffix are floats in MSL.
 _FLAGS = (
@@ -207,6 +209,21 @@ def _in_cpp(text: str) -> str:
     return _SWIZZLE.sub(members, _ADDRESS_SPACE.sub("", text))
 
 
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill. It gets the path afterwards, unless another process was first."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
+        folder = Path(temporary, path.name)
+        folder.mkdir()
+        yield folder
+        try:
+            folder.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
+
+
 @cache
 def _header() -> Path:
     """Return a copy of the header that is precompiled, once for the same contents: parsing it takes
@@ -217,7 +234,7 @@ def _header() -> Path:
     digest = hashlib.sha256("\n".join([*words, *map(Path.read_text, headers)]).encode())
     folder = CACHE / digest.hexdigest()[:16]
     if not folder.exists():
-        with new_folder(folder) as made:
+        with _new_folder(folder) as made:
             for each in headers:
                 shutil.copy(each, made)
             output = str(made / f"{HEADER.name}.gch")
@@ -237,7 +254,7 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     digest = hashlib.sha256("\n".join([*command, *_LIBRARIES, source]).encode())
     library = CACHE / digest.hexdigest()[:16] / "k.so"
     if not library.exists():
-        with new_folder(library.parent) as folder:
+        with _new_folder(library.parent) as folder:
             for name in ("metal_stdlib", "metal_math", "metal_texture"):
                 (folder / name).write_text("")
             (folder / "k.cpp").write_text(source)
