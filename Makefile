@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # One more than the cores of a small CI machine: a quarter of the time, tests wait for the processes that they start.
 JOBS ?= 3
+# Which tests `make test` runs, by their markers (pyproject.toml): MARKER="not simulators".
+MARKER ?=
 SECONDS ?= 600
 ROOM ?= core
 N ?= 200
@@ -56,12 +58,12 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 ##@ Check
 
-test: setup  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here, and of what failed
-	$(call checks,-m "not volume")
+test: setup  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here, and of what failed (MARKER="not simulators" leaves out those of the simulated GPU)
+	$(call checks,-m "not volume$(if $(MARKER), and ($(MARKER)))")
 
 test-all: setup  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python tools/vendor_runtimes.py --volume
-	$(call checks)
+	$(call checks,$(if $(MARKER),-m "$(MARKER)"))
 
 # Each part runs, whatever the others give. What the tests need is fetched while lint and types run. $(1): the options of pytest
 define checks

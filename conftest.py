@@ -143,7 +143,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out the files of the simulators whose tests are all volume, where a run has none of
     those and does not name the file.
     """
-    if config.option.markexpr != "not volume" or not _is_of_simulators(collection_path):
+    if not config.option.markexpr.startswith("not volume"):
+        return None
+    if not _is_of_simulators(collection_path):
         return None
     name = collection_path.name
     if not name.startswith("test_") or any(name in each for each in config.args):
@@ -165,10 +167,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """Mark more tests as volume, after all workers have the same order.
+    """Mark the tests of the simulators, and more as volume, after all workers have the same order.
 
-    Those that `volume_but` leaves out, the others of the simulators, which the tests of the
-    backends use, and the kits' rows of processes.
+    Volume are those that `volume_but` leaves out, the others of the simulators, which the tests of
+    the backends use, and the kits' rows of processes.
     """
     folders = [config.invocation_params.dir / each for each in config.stash.get(FOLDERS, [])]
 
@@ -181,6 +183,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
         kept = item.get_closest_marker("volume_but")
         if item.name in _volume_rows(item.path):
             item.add_marker("volume")
+        if _is_of_simulators(item.path) or item.path.match("tests/test_simulate*.py"):
+            item.add_marker("simulators")
         if kept is None:
             is_volume = _is_of_simulators(item.path)
         else:

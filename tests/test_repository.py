@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,10 +62,61 @@ def test_ci_runs_all_tests_and_people_all_but_the_volume() -> None:
     assert [each.replace(' -m "not volume"', "") for each in people] == everything != people
 
 
-def commands_of(task: str, text: str) -> list[str]:
+def markers_of(task: str, marker: str = "") -> list[str]:
+    """Return the options by which a task chooses tests."""
+    (command,) = commands_of(task, "-m pytest", marker)
+    options = shlex.split(command.partition("||")[0])
+    return options[options.index("worksteal") + 1 :]
+
+
+#: A file of each place, and the marker of its test.
+PLACES = {
+    "extras/simulators/tests/test_a.py": "volume_but",
+    "extras/simulators/tests/test_b.py": "volume",
+    "tests/test_simulate_c.py": "once",
+    "tests/test_d.py": "once",
+}
+SIMULATED = ["test_a", "test_simulate_c"]
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"),
+    [
+        ("", ["test_a", "test_d", "test_simulate_c"]),
+        ("not simulators", ["test_d"]),
+        ("simulators", SIMULATED),
+        ("simulators or once", ["test_a", "test_d", "test_simulate_c"]),
+    ],
+)
+def test_a_marker_leaves_out_the_tests_of_the_simulators(
+    tmp_path: Path, marker: str, expected: list[str]
+) -> None:
+    for name, own in PLACES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"import pytest\n@pytest.mark.{own}\ndef {path.stem}():\n    pass\n", encoding="utf-8"
+        )
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def collected(options: list[str]) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *options, "."], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sorted(re.findall(r"::(\w+)$", done.stdout, re.MULTILINE))
+
+    assert collected(markers_of("test", marker)) == expected
+    if marker == "simulators":
+        assert collected(markers_of("test-all", marker)) == sorted([*SIMULATED, "test_b"])
+
+
+def commands_of(task: str, text: str, marker: str = "") -> list[str]:
     """Return the commands of a task that contain a text, without running the task."""
     output = subprocess.run(
-        ["make", "-s", "-n", task, "PYTHON=true"],
+        ["make", "-s", "-n", task, "PYTHON=true", f"MARKER={marker}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
