@@ -112,6 +112,19 @@ def test_the_devcontainer_is_one_of_the_systems_that_are_tested() -> None:
     assert settings["onCreateCommand"] == systems[settings["image"]]
 
 
+def test_one_job_has_the_tests_of_the_simulators_and_no_other_needs_it() -> None:
+    """make takes MARKER of the environment. The nightly and weekly workflows run all tests."""
+    workflow = read(ROOT / ".github" / "workflows" / "tests.yml")
+    assert workflow["env"] == {"MARKER": "not simulators"}
+    markers = {}
+    for name, job in workflow["jobs"].items():
+        if "MARKER" in job.get("env", {}):
+            markers[name] = job["env"]["MARKER"]
+        assert "simulators" not in job.get("needs", ())
+    assert markers == {"simulators": "simulators"}
+    assert workflow["jobs"]["simulators"]["steps"][-1]["run"] == "make test"
+
+
 def test_the_tasks_that_workflows_run_are_in_the_makefile() -> None:
     tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
