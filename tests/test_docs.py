@@ -63,6 +63,7 @@ DOCUMENTS = [
     *ROOT.glob("*/*/README.md"),
     ROOT / "tests" / "golden" / "README.md",
     *ROOT.glob("plugins/*/*.md"),
+    *ROOT.glob("extras/simulators/**/*.md"),
     *ROOT.glob("plugins/*/*/README.md"),
     *ROOT.glob("examples/**/*.md"),
 ]

@@ -21,6 +21,8 @@ from pages import blocks, commands, same
 from devmod._plugins import discovery, registry
 from devmod_workbench._cli import main
 
+#: The first page of devmod-simulators.
+SIMULATORS = "../extras/simulators/README.md"
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = (
     "getting-started.md",
@@ -29,7 +31,7 @@ PAGES = (
     "build-in-ci.md",
     "bundles.md",
     "cuda.md",
-    "cuda-without-a-gpu.md",
+    pytest.param("cuda-without-a-gpu.md", marks=pytest.mark.simulators),
     "errors.md",
     "find-out-what-is-wrong.md",
     "hexagon.md",
@@ -42,6 +44,7 @@ PAGES = (
     "rocm.md",
     "trust.md",
     "tune.md",
+    pytest.param(SIMULATORS, marks=pytest.mark.simulators),
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another
 #: compiler.
@@ -65,6 +68,7 @@ NOT_RUN = {
     "rocm.md": 1,
     "trust.md": 0,
     "tune.md": 0,
+    SIMULATORS: 3,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is
 #: installed.

@@ -1,7 +1,7 @@
 """Stand-ins that tests alone use, and no wheel has: AMD's runtimes, an emulator's launches of
 gfx1100 (`rdna3`).
 
-extras/simulators/README.md has what each executes, and its limits.
+extras/simulators/standins/README.md has what each executes, and its limits.
 """
 
 from __future__ import annotations
