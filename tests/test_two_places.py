@@ -213,6 +213,30 @@ def test_a_check_of_the_sanitizer_is_on_the_page() -> None:
     assert [cell.strip(" `") for cell in cells[1:]] == [*CHECKS]
 
 
+def test_a_setting_of_the_stand_in_drivers_is_in_the_readme() -> None:
+    rows = first_cells("extras/simulators/README.md", "`driver.set(name, value)`.\n")
+    listed = set(re.findall(r"`(\w+)`", " ".join(rows)))
+    folder = ROOT / "extras" / "simulators"
+    code = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.c"))
+    taken = set(re.findall(r'\b(?:device_)?setting(?:_number)?\("(\w+)"', code))
+    assert taken - {"sanitize_launched"} == listed  # the command alone sets it
+
+
+def test_the_figures_of_the_suites_of_others_are_those_of_the_comparison() -> None:
+    comparison = {}
+    for line in text_of("docs/comparison.md").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 7:
+            comparison[cells[1].split(" ")[0]] = (cells[2], cells[3])
+    page = text_of("extras/simulators/README.md")
+    rows = between(page, "| project | passed | failed |\n", "\n\n").splitlines()[1:]
+    assert len(rows) == 6
+    for row in rows:
+        _, name, passed, failed, _ = row.split("|")
+        figures = (passed.replace(",", "").strip(), failed.partition(",")[0].strip())
+        assert comparison[name.split()[0]] == figures, name
+
+
 def test_each_stream_takes_what_a_device_promises() -> None:
     promised = list(inspect.signature(Device.stream).parameters)
     found = {}

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Where to change: a setting of the stand-in drivers
+#   here: the C files of `extras/simulators/src/devmod_simulators/drivers/`, which read it with
+#     `setting` or `setting_number`
+#   also: `extras/simulators/README.md`
+#   tests: `tests/test_two_places.py`
 #: The settings that `StandinDriver.set` changes, with the name of the environment variable in a
 #: child process.
 PREFIX = "DEVMOD_STANDIN_"
