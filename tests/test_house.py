@@ -498,7 +498,6 @@ TAKEN = {
         "_util.disk_cache.size_bound",
         "_util.numpy.np",
         "_util.regular_files.open_regular",
-        "_util.tables.aligned",
         "_util.text.duration_text",
         "_util.text.escape",
         "_util.text.escape_line",

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import click
 
-from devmod._util.tables import aligned
 from devmod._util.text import escape, escape_line, has_command
+from devmod_workbench._tables import aligned
 
 #: Prints text.
 Write = Callable[[str], None]

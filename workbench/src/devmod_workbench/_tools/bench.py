@@ -19,7 +19,6 @@ from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
-from devmod._util.tables import aligned
 from devmod._util.text import duration_text
 from devmod.errors import (
     ArgumentError,
@@ -28,6 +27,7 @@ from devmod.errors import (
     ToolchainNotFoundError,
     pip_install,
 )
+from devmod_workbench._tables import aligned
 from devmod_workbench._tools.draws import NotFromInterfaceError
 from devmod_workbench._tools.inputs import (
     Invented,

@@ -26,7 +26,6 @@ from devmod import Local
 from devmod._plugins import hooks
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
-from devmod._util.tables import aligned
 from devmod._util.text import duration_text
 from devmod.backend import escape
 from devmod.errors import ArgumentError, DevmodError, describe_error
@@ -36,6 +35,7 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
+from devmod_workbench._tables import aligned
 from devmod_workbench._tools.observed import Methods, replaced
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last

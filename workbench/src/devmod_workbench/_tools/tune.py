@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from devmod import Device, Module, TuningRecord, dumps
 from devmod._modules.choice import is_tuned
 from devmod._plugins.devices import device_label
-from devmod._util.tables import aligned
 from devmod._util.text import duration_text, escape_line
 from devmod.backend import temporary_folder, walk
 from devmod.errors import (
@@ -26,6 +25,7 @@ from devmod.errors import (
 )
 from devmod_runtime._tuning.choice import pairs_text
 from devmod_runtime._tuning.noise import Estimate
+from devmod_workbench._tables import aligned
 from devmod_workbench._tools.bench import Benchmark, Measurement, size_cases
 from devmod_workbench._tools.launches import Conversation, Settings, is_local
 from devmod_workbench._tools.program_steps import kernels_of

@@ -18,7 +18,6 @@ from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule, release
 from devmod._plugins import messages
-from devmod._util.tables import aligned
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import (
@@ -39,6 +38,7 @@ from devmod.errors import (
 )
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
+from devmod_workbench._tables import aligned
 from devmod_workbench._tools.devices import text_of
 from devmod_workbench._tools.difference import default_rtol, worst_difference
 from devmod_workbench._tools.draws import SCALES, random_array
