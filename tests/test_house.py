@@ -476,6 +476,7 @@ TAKEN = {
         "_plugins.discovery.once_per_scan",
         "_plugins.discovery.shared_scan",
         "_plugins.hooks",
+        "_plugins.hooks.HOOKS",
         "_plugins.lookup.lookup",
         "_plugins.messages",
         "_plugins.messages.broken_entry",

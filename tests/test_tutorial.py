@@ -149,11 +149,11 @@ def test_the_package_of_the_page_passes_ruff(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_hooks_and_their_parameters() -> None:
-    from devmod._plugins.hooks import _ALL, Hooks
+    from devmod._plugins.hooks import HOOKS, Hooks
 
     rows = dict(re.findall(r"^\| `(devmod_\w+)\((.*?)\)` \|", PAGE, re.MULTILINE))
     assert rows == {
-        name: ", ".join([*inspect.signature(getattr(Hooks, name)).parameters][1:]) for name in _ALL
+        name: ", ".join([*inspect.signature(getattr(Hooks, name)).parameters][1:]) for name in HOOKS
     }
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from devmod._plugins import registry
 from devmod._plugins.claim import Claim, is_verify_with_kind
-from devmod.errors import PluginError, did_you_mean
+from devmod.errors import PluginError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ class Hooks:
 
 
 # Where to change: a hook
-#   here: `_ALL`, and a method of `Hooks`
+#   here: `HOOKS`, and a method of `Hooks`
 #   also: `docs/backend.md`; `hooks.callers` where it acts
 #   tests: `tests/test_tutorial.py`, `core/tests/test_hooks.py`
 #: Every hook, and those with the parameter `kind`.
-_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
+HOOKS = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
@@ -125,28 +125,6 @@ def _call(hook: str, kind: str, claim: Claim, **arguments: object) -> Any:
     return getattr(manager.hook, hook)(**arguments)
 
 
-def unused(claim: Claim) -> str:
-    """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be
-    used.
-    """
-    kinds = set()
-    for group in ("devmod.targets", "devmod.create", "devmod.device"):
-        kinds |= {each.name for each in registry.claims(group)}
-    hook, _, kind = claim.name.partition(".")
-    if hook not in _ALL:
-        unknown = f"the hook {hook!r}, and there is no such hook"
-        advice = did_you_mean(hook, _ALL, cutoff=0.8)
-    elif kind and kind not in kinds:
-        unknown = (
-            f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
-        )
-        advice = did_you_mean(kind, sorted(kinds), cutoff=0.8)
-    else:
-        return ""
-    subject = claim.provider if claim.distribution else "An object registered in this process"
-    return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
-
-
 def _manager(hook: str, claim: Claim) -> Any:
     """Return the pluggy manager with the plugin of a claim. It is made again when the claim has
     changed.
@@ -166,7 +144,7 @@ def _make_manager(hook: str, claim: Claim) -> Any:
 
     manager = pluggy.PluginManager("devmod")
     mark = pluggy.HookspecMarker("devmod")
-    for name in _ALL:
+    for name in HOOKS:
         mark(firstresult=True)(getattr(Hooks, name))
     manager.add_hookspecs(Hooks)
     plugin = registry.load_claim(claim)

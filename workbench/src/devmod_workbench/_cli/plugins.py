@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from devmod._plugins import hooks, registry
+from devmod._plugins import registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.discovery import distributions
+from devmod._plugins.hooks import HOOKS
 from devmod._plugins.messages import broken_entry, unreadable_entries
-from devmod.errors import PluginError, pip_install
+from devmod.errors import PluginError, did_you_mean, pip_install
 from devmod.worker import answer_items, answers
 from devmod_workbench._cli._known import KNOWN
 from devmod_workbench._cli._options import FiniteRange, debug_option, json_option, quiet_drivers
@@ -175,7 +176,7 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
     if claim.problem:
         return "broken", claim.problem
     if claim.group == "devmod.hooks":
-        unused = hooks.unused(claim)
+        unused = _unused(claim)
         if unused:
             return "never called", unused
     if claim.group == "devmod.conformance" and find_spec("devmod_conformance") is None:
@@ -186,6 +187,28 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
         if (registered.provider, registered.value) != (claim.provider, claim.value):
             return f"not used: {registered.provider} goes first", ""
     return "ok", ""
+
+
+def _unused(claim: Claim) -> str:
+    """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be
+    used.
+    """
+    kinds = set()
+    for group in ("devmod.targets", "devmod.create", "devmod.device"):
+        kinds |= {each.name for each in registry.claims(group)}
+    hook, _, kind = claim.name.partition(".")
+    if hook not in HOOKS:
+        unknown = f"the hook {hook!r}, and there is no such hook"
+        advice = did_you_mean(hook, HOOKS, cutoff=0.8)
+    elif kind and kind not in kinds:
+        unknown = (
+            f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
+        )
+        advice = did_you_mean(kind, sorted(kinds), cutoff=0.8)
+    else:
+        return ""
+    subject = claim.provider if claim.distribution else "An object registered in this process"
+    return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
 def _row(claim: Claim, state: _State) -> _Row:
