@@ -211,8 +211,6 @@ class BundleModule(Module):
 
         def get(module: Module, fitting_device: Device | None) -> Any:
             if is_tuned(name, module):
-                from devmod._modules.tuning import join
-
                 return join(name, module, owners, fitting_device, self)
             if fitting_device is None:
                 return module.get_function(name)
@@ -337,3 +335,24 @@ def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> Name
         if not is_valid_name(name):
             raise FormatError(f"{source} has {name!r}, which is not a kind{lower_case_hint(name)}")
     return names
+
+
+def join(
+    name: str, module: Module, owners: Sequence[Module], device: Device | None, root: Module
+) -> Any:
+    """Return a tuned function of a candidate with the variants of all candidates of its kind.
+
+    Parameters
+    ----------
+    name, module, owners
+        The function, the best candidate, and all.
+    device
+        The device of its calls; None for the default device.
+    root
+        The module with the records of the file.
+    """
+    function = module._unopened(name)
+    of_kind = [each for each in owners if each.kind == module.kind]
+    function = function.replace(joined=of_kind, find_records=root._records_of, device=device)
+    function.open_early()
+    return function

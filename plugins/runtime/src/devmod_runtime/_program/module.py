@@ -11,7 +11,7 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from devmod import Function, Module
-from devmod._modules.bundle import BundleModule
+from devmod._modules.bundle import BundleModule, join
 from devmod._modules.choice import UNAVAILABLE, is_tuned, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._modules.stored import StoredModule
@@ -276,8 +276,6 @@ class ProgramModule(PayloadModule):
         for module in modules:
             try:
                 if is_tuned(kernel, module):
-                    from devmod._modules.tuning import join
-
                     owners = program_kernels(name, self)[kernel]
                     return module, join(kernel, module, owners, device, self)
                 return module, module._function_on(kernel, device)

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from devmod import FunctionInfo, Interface
 from devmod._modules.choice import interface_of
-from devmod._modules.tuning import Offer, offers, tuned_candidates
 from devmod._values.tuning import interface_with_block
 from devmod.backend import ExpressionError, Variant, debug, names_in, parse_dtype, tuning_of
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, list_names
@@ -24,6 +23,7 @@ from devmod_runtime._launch.launcher import LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.plain_call import Callers
 from devmod_runtime._tuning.choice import Values, VariantChooser, pairs_text
+from devmod_runtime._tuning.offers import Offer, offers, tuned_candidates
 from devmod_runtime._tuning.overlay import chooser_of
 
 

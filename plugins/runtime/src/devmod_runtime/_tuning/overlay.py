@@ -13,12 +13,12 @@ from typing import Any
 from devmod import Interface, Module, TuningRecord
 from devmod._formats.tuning import pack_records, parse_json
 from devmod._modules.choice import interface_of
-from devmod._modules.tuning import Offer, offers, tuned_candidates
 from devmod._util.atomic import changing
 from devmod._values.records import read_records
 from devmod.backend import DiskCache, join_records, tuning_of
 from devmod.errors import DevmodError, FormatError
 from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
+from devmod_runtime._tuning.offers import Offer, offers, tuned_candidates
 
 _CACHE = DiskCache("tuning")
 

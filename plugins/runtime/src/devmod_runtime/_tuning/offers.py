@@ -1,23 +1,21 @@
-"""The variants of a tuned function that run on a device. `devmod_runtime` chooses among them."""
+"""The variants of a tuned function that run on a device."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from devmod import Interface, Module
 from devmod._modules.choice import candidates_on, interface_of
-from devmod._values.tuning import tuning_of, variants_on
+from devmod._values.tuning import variants_on
+from devmod.backend import Tuning, Variant, tuning_of
 from devmod.errors import DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from devmod import Device
-    from devmod._modules.module import Module
-    from devmod._values.info import Interface
-    from devmod._values.tuning import Tuning, Variant
 
-    Values = tuple[Any, ...]
+Values = tuple[Any, ...]
 
 
 class Offer(NamedTuple):
@@ -85,24 +83,3 @@ def offers(
 def _form(interface: Interface) -> list[tuple[object, ...]]:
     """Return what a call converts and copies by: variants of another form cannot share one."""
     return [(each.name, each.kind, each.type, each.access == "r") for each in interface.params]
-
-
-def join(
-    name: str, module: Module, owners: Sequence[Module], device: Device | None, root: Module
-) -> Any:
-    """Return a tuned function of a candidate with the variants of all candidates of its kind.
-
-    Parameters
-    ----------
-    name, module, owners
-        The function, the best candidate, and all.
-    device
-        The device of its calls; None for the default device.
-    root
-        The module with the records of the file.
-    """
-    function = module._unopened(name)
-    of_kind = [each for each in owners if each.kind == module.kind]
-    function = function.replace(joined=of_kind, find_records=root._records_of, device=device)
-    function.open_early()
-    return function
