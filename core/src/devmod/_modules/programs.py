@@ -1,4 +1,4 @@
-"""Reading and checking the programs of a module.
+"""Reading the programs of a module.
 
 devmod-readers has their grammar. It is imported by its name, as an entry point: core imports no
 other wheel.
@@ -9,14 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from devmod import _import_wheel
-from devmod._modules.choice import (
-    describe_candidate,
-    interface_of,
-    program_error,
-    program_kernels,
-    unknown_needs,
-)
-from devmod._modules.module import Module, usable_function
+from devmod._modules.choice import describe_candidate, interface_of, program_error, unknown_needs
+from devmod._modules.module import Module
 from devmod._plugins.specs import find_spec
 from devmod._values.features import newer_text
 from devmod.errors import FormatError, pip_install, quote_name
@@ -61,21 +55,6 @@ def read_program(name: str, module: Module) -> Any:
     program = readers.read_program(name, module.functions[name], code[name])
     readers.check_names(program)
     return program
-
-
-def check_program(name: str, module: Module) -> None:
-    """Check a program of a module against each candidate of its kernels that can be read here.
-
-    Raises as `read_program`.
-    """
-    program = read_program(name, module)
-    candidates = {}
-    for kernel, modules in program_kernels(name, module).items():
-        usable = [each for each in modules if usable_function(each.functions, kernel)]
-        if not usable:
-            return  # the kernel's own errors are those of its candidates
-        candidates[kernel] = [candidate_of(kernel, each) for each in usable]
-    _readers().check_kernels(program, candidates)
 
 
 def candidate_of(kernel: str, module: Module) -> Any:

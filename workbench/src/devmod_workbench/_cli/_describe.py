@@ -21,7 +21,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
 from devmod._modules.payload import inspect_payload
-from devmod._modules.programs import check_program, newer_program, read_program
+from devmod._modules.programs import newer_program, read_program
 from devmod._modules.stored import StoredModule, own_bytes, release
 from devmod._modules.variant import payload_of
 from devmod._plugins import registry
@@ -39,6 +39,7 @@ from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admi
 from devmod.targets import PROGRAM, SHARED_OBJECT
 from devmod.targets.forms import detect_form
 from devmod_workbench._cli._output import STDIN, size, standard_input
+from devmod_workbench._programs import check_program
 
 #: What a save does with what has an unknown name, by the mark of the name.
 _FATES = {KEEP: "keeps it", REFUSE: "is refused", "": "drops it"}

@@ -15,7 +15,6 @@ from devmod._modules.agreement import by_node, kernel_nodes
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
-from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule, release
 from devmod._plugins import messages
 from devmod._util.text import escape_line, shorten_repeat
@@ -38,6 +37,7 @@ from devmod.errors import (
 )
 from devmod.targets import PROGRAM
 from devmod_runtime._module import shader_entry, source_text
+from devmod_workbench._programs import check_program
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.devices import text_of
 from devmod_workbench._tools.difference import default_rtol, worst_difference
