@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from devmod_runtime._tuning.noise import LEAST_TURNS, Estimate, unsettled
+from devmod_runtime._tuning.noise import LEAST_TURNS, Estimate
+from devmod_workbench._tools.certainty import unsettled
 from devmod_workbench._tools.search import LAUNCHES, MOST_MEASURED, MOST_TURNS, Search, Timing
 
 #: Returns the factor of the time of a variant's launch.

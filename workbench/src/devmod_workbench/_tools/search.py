@@ -13,7 +13,8 @@ from statistics import median, quantiles
 from time import monotonic
 from typing import Any, NamedTuple
 
-from devmod_runtime._tuning.noise import LEAST_TURNS, Estimate, fastest, is_certain, unsettled
+from devmod_runtime._tuning.noise import LEAST_TURNS, Estimate
+from devmod_workbench._tools.certainty import fastest, is_certain, unsettled
 
 #: Up to so many variants, all are measured; of more a sample, then the neighbours of the best.
 MOST_MEASURED = 200
