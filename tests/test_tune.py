@@ -15,11 +15,12 @@ from command_line import call
 from each_case import check_errors, error_of
 
 import devmod
-from devmod.backend import read_tuning_file, write_tuning_file
+from devmod.backend import read_tuning_file
 from devmod_runtime._tuning.noise import LEAST_TURNS
 from devmod_workbench._tools.launches import Conversation
 from devmod_workbench._tools.search import LAUNCHES
 from devmod_workbench._tools.tune import VariantTimes
+from devmod_workbench._tools.tuning_files import write_tuning_file
 
 #: The launches are in this process, unless a test needs another.
 here = pytest.mark.usefixtures("in_process")

@@ -20,8 +20,9 @@ from support import sample
 
 import devmod
 from devmod import TuningRecord
-from devmod.backend import add_tuning_records, read_tuning_file, walk, write_tuning_file
+from devmod.backend import read_tuning_file, walk
 from devmod_workbench._cli import main
+from devmod_workbench._tools.tuning_files import add_tuning_records, write_tuning_file
 
 TIMES = {((100_000,), ("x",)): 1e-5, ((100_000,), ("y",)): None}
 ONE = TuningRecord("add", "opencl", "", "AMD EPYC", constants=("B",), sizes=("n",), measured=TIMES)
@@ -263,7 +264,7 @@ def test_an_invalid_file_of_json_is_refused(tmp_path: Path) -> None:
 ADD = """
 import sys
 from devmod import TuningRecord
-from devmod.backend import add_tuning_records, write_tuning_file
+from devmod_workbench._tools.tuning_files import add_tuning_records, write_tuning_file
 record = TuningRecord("add", "opencl", device="other", measured={((), ()): 1.0})
 print("begins", flush=True)
 if sys.argv[1].endswith(".json"):

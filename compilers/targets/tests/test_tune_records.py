@@ -10,11 +10,11 @@ import pytest
 
 import devmod
 from devmod import TuningRecord
-from devmod.backend import write_tuning_file
 from devmod_targets.build import read_manifest
 from devmod_targets.build.build import input_files
 from devmod_targets.build.plan import plan_of
 from devmod_workbench._cli import main
+from devmod_workbench._tools.tuning_files import write_tuning_file
 
 MANIFEST = """
 targets = ["opencl"]

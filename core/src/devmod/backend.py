@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from devmod._arrays.host_array import HostArray as HostArray
     from devmod._files.bundle_file import loads_own as loads_own
     from devmod._files.carried import verify_rest as verify_rest
-    from devmod._files.tuning_files import add_tuning_records as add_tuning_records
-    from devmod._files.tuning_files import check_unsigned as check_unsigned
     from devmod._files.tuning_files import read_tuning_file as read_tuning_file
-    from devmod._files.tuning_files import write_tuning_file as write_tuning_file
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.msgpack import Reader as Reader
@@ -130,7 +127,7 @@ _NAMES = {
     "_formats.blobs": "COMPRESS_LEVELS",
     "_files.bundle_file": "loads_own",
     "_files.carried": "verify_rest",
-    "_files.tuning_files": "add_tuning_records check_unsigned read_tuning_file write_tuning_file",
+    "_files.tuning_files": "read_tuning_file",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",

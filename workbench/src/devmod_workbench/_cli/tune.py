@@ -15,15 +15,7 @@ import click
 
 from devmod import Module, TuningRecord
 from devmod._util.atomic import replacing
-from devmod.backend import (
-    add_tuning_records,
-    check_unsigned,
-    read_tuning_file,
-    tuning_of,
-    usable_functions,
-    walk,
-    write_tuning_file,
-)
+from devmod.backend import read_tuning_file, tuning_of, usable_functions, walk
 from devmod.commands import (
     STDIN,
     debug_option,
@@ -53,6 +45,11 @@ from devmod_workbench._tools.options import (
     timeout_option,
 )
 from devmod_workbench._tools.tune import TIMEOUT, Tuner, TuningResult
+from devmod_workbench._tools.tuning_files import (
+    add_tuning_records,
+    check_unsigned,
+    write_tuning_file,
+)
 from devmod_workbench._tools.tuning_results import read_results, record_on
 from devmod_workbench._tools.values import split_assignments
 
