@@ -321,10 +321,10 @@ def _variants(
     the function is damaged.
     """
     try:
-        runtime = _import_wheel(
-            "devmod_runtime._tuning.overlay", "nothing is chosen here", "devmod_runtime"
+        tools = _import_wheel(
+            "devmod_workbench._tools.variants", "nothing is chosen here", "devmod_runtime"
         )
-        found = runtime.explain_variants(name, module, owners, device, root._records_of(name))
+        found = tools.explain_variants(name, module, owners, device, root._records_of(name))
         return tuple([ChosenVariant(*each) for each in found])
     except (DevmodError, ValueError):
         return ()

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from devmod import Interface, Module, TuningRecord
+from devmod import Interface, TuningRecord
 from devmod._formats.tuning import pack_records, parse_json
-from devmod._modules.choice import interface_of
 from devmod._util.atomic import changing
 from devmod._values.records import read_records
 from devmod.backend import DiskCache, join_records, tuning_of
 from devmod.errors import DevmodError, FormatError
 from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
-from devmod_runtime._tuning.offers import Offer, offers, tuned_candidates
+from devmod_runtime._tuning.offers import Offer
 
 _CACHE = DiskCache("tuning")
 
@@ -86,32 +85,3 @@ def chooser_of(
     assert tuning is not None
     own = read_own(own_key(name, device.kind, interface))
     return VariantChooser(record_of(name, tuning, device), found, own, records)
-
-
-def explain_variants(
-    name: str,
-    module: Module,
-    owners: Sequence[Module],
-    device: Any,
-    records: Iterable[TuningRecord],
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the constants of the variants that calls take on a device, and why: one for each of the
-    measured sizes, or one for all.
-
-    Parameters
-    ----------
-    name, module, owners
-        The function, the best candidate, and the candidates of its kind.
-    device, records
-        As for `chooser_of`.
-    """
-    interface = interface_of(module, name)
-    tuning = tuning_of(interface)
-    assert interface is not None
-    assert tuning is not None
-    joined = tuned_candidates(name, owners, tuning)
-    found = offers(name, joined, device, interface)
-    chooser = chooser_of(name, interface, found, device, records)
-    for sizes in chooser.measured or [()]:
-        choice = chooser.choose(sizes)
-        yield found[choice.values].variant.constants, choice.why
