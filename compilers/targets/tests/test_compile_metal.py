@@ -244,7 +244,7 @@ _KERNEL = "kernel void k(device float *x [[buffer(0)]]) {}\n"
 def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    from devmod_targets.metal import _reflect
+    from devmod_targets.metal import _rewrite
 
     scanned = 0
 
@@ -267,9 +267,9 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(
             return next(self.finditer(source, start), None)
 
     for name in ("_TOKEN", "_PIECE"):
-        monkeypatch.setattr(_reflect, name, Counted(getattr(_reflect, name)))
+        monkeypatch.setattr(_rewrite, name, Counted(getattr(_rewrite, name)))
     source = _KERNEL + text * 5_000
-    _reflect.Rewritten(source)
+    _rewrite.Rewritten(source)
     assert len(source) <= scanned < 50 * len(source)
 
 
