@@ -43,7 +43,8 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring._types import Reflected
-from devmod_targets.metal._reflect import HEADERS, read, version_option
+from devmod_targets.metal._parse import HEADERS, version_option
+from devmod_targets.metal._reflect import read
 
 _INSTANCE = re.compile(r"[A-Za-z_][\w:]*\s*<[^\"\\;{}]*>")
 #: spirv-cross's name of the entry point ``main``, which Metal does not allow as a function's name.
