@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from devmod import Member, Param
+from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
@@ -23,22 +23,26 @@ from devmod_readers.uses import bits
 from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring._types import Reflected, Threads
-from devmod_targets.authoring.c_functions import declarations, is_in, record_members
+from devmod_targets.authoring.c_functions import declarations, is_in
 from devmod_targets.authoring.clang import (
-    ARRAYS,
-    FIXED_ARRAY,
     POINTERS,
     RECORD,
     REFERENCES,
     Libclang,
     LocationSet,
     element_type,
-    lane_type,
     load_libclang,
     type_kind,
 )
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
+from devmod_targets.metal._element_types import (
+    buffer_element,
+    metal_element_type,
+    metal_spelling,
+    size_of,
+    struct_members,
+)
 from devmod_targets.metal._names import Names
 from devmod_targets.metal._parse import (
     ARRAY_PARAMETER,
@@ -49,8 +53,51 @@ from devmod_targets.metal._parse import (
 )
 from devmod_targets.metal._rewrite import Rewritten
 
-#: Lines with columns, the ends of texts, or the kinds of arrays with their lengths.
-_Pairs = list[tuple[int, int]]
+_LARGEST_SCALAR = 4096
+_VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
+_SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
+_OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
+_TEXTURE = re.compile(
+    r"^(?:const )?(?P<array>metal::array<)?metal::(?P<name>(?:texture|depth)\w*)<(?P<texel>[^,>]+)"
+    r"(?:, (?:metal::access::|\(metal::access\))(?P<access>\w+))?"
+)
+_SAMPLER = re.compile(r"^(?:const )?(?P<array>metal::array<)?metal::sampler\b")
+_ACCESS = {
+    "sample": "r",
+    "read": "r",
+    "write": "w",
+    "read_write": "rw",
+    "0": "r",
+    "1": "r",
+    "2": "w",
+    "3": "rw",
+}
+_IMAGE_TYPES = {f"texture{type_}": type_ for type_ in ("1d", "2d", "3d", "1d_array", "2d_array")}
+_SAMPLES = {
+    "float": "float",
+    "_Float16": "float",
+    "int": "int",
+    "short": "int",
+    "unsigned int": "uint",
+    "unsigned short": "uint",
+}
+#: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel
+#: may read the texture with a sampler.
+UNSUPPORTED = "unsupported"
+SAMPLED = "sampled"
+#: The tables of arguments, by their attributes.
+_TABLES = ("buffer", "texture", "sampler", "threadgroup")
+#: The attributes of a declaration: each word, with the text in its parentheses.
+_Attributes = dict[str, str]
+#: The name, the attributes and the place of a parameter; and all of those of a kernel.
+_Parameter = tuple[str, _Attributes, Any]
+_Parameters = Sequence[_Parameter]
+#: The table of an argument, its index if one is given, its type for arg_types, and its param.
+_Argument = tuple[str, int | None, str, Param]
+#: The number of indices of each table.
+_TABLE_SIZES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
+_ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "user")
 
 
 def read(request: CompileRequest, source: SelfContainedSource) -> tuple[Reflected, list[str], str]:
@@ -108,58 +155,6 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[Reflecte
             library, unit, request.name, program.text, unknown, open_names
         ).kernels()
     return kernels, messages, library.toolchain
-
-
-# -- Read the kernels of a parsed Metal program: their arguments, function constants and block
-# sizes.
-
-
-_LARGEST_SCALAR = 4096
-_VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
-_SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
-_OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
-_TEXTURE = re.compile(
-    r"^(?:const )?(?P<array>metal::array<)?metal::(?P<name>(?:texture|depth)\w*)<(?P<texel>[^,>]+)"
-    r"(?:, (?:metal::access::|\(metal::access\))(?P<access>\w+))?"
-)
-_SAMPLER = re.compile(r"^(?:const )?(?P<array>metal::array<)?metal::sampler\b")
-_ACCESS = {
-    "sample": "r",
-    "read": "r",
-    "write": "w",
-    "read_write": "rw",
-    "0": "r",
-    "1": "r",
-    "2": "w",
-    "3": "rw",
-}
-_IMAGE_TYPES = {f"texture{type_}": type_ for type_ in ("1d", "2d", "3d", "1d_array", "2d_array")}
-_SAMPLES = {
-    "float": "float",
-    "_Float16": "float",
-    "int": "int",
-    "short": "int",
-    "unsigned int": "uint",
-    "unsigned short": "uint",
-}
-#: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel
-#: may read the texture with a sampler.
-UNSUPPORTED = "unsupported"
-SAMPLED = "sampled"
-#: The tables of arguments, by their attributes.
-_TABLES = ("buffer", "texture", "sampler", "threadgroup")
-#: The attributes of a declaration: each word, with the text in its parentheses.
-_Attributes = dict[str, str]
-#: The name, the attributes and the place of a parameter; and all of those of a kernel.
-_Parameter = tuple[str, _Attributes, Any]
-_Parameters = Sequence[_Parameter]
-#: The table of an argument, its index if one is given, its type for arg_types, and its param.
-_Argument = tuple[str, int | None, str, Param]
-_Members = tuple[Member, ...]
-#: The number of indices of each table.
-_TABLE_SIZES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
-_ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "user")
 
 
 class KernelReader:
@@ -629,105 +624,3 @@ def _order_arguments(
         for index, type_name, param in placed:
             result.append((type_name, param.replace(at=index)))
     return result
-
-
-# -- The element types and sizes of Metal's types, as libclang reads them.
-
-
-_ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
-_ARRAY_RECORD = re.compile(r"^(?:const |volatile |__\w+ )*metal::(?:matrix|array)<")
-_PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
-
-
-def metal_element_type(type_: Any) -> tuple[str, int]:
-    """Return the same as `element_type`, with atomics and packed vectors."""
-    if type_kind(type_) == RECORD:
-        packed = _PACKED.match(type_.spelling)
-        if packed or _ATOMIC.match(type_.spelling):
-            number, _ = element_type(type_.get_template_argument_type(0).get_canonical())
-            if packed:
-                return f"{number}x{packed[1]}", 0
-            return number, 0
-    return element_type(type_)
-
-
-def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, _Members]:
-    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel
-    requires, and the members of a struct.
-
-    A pointer may refer to any number of elements. A reference refers to one object, whose size the
-    kernel requires.
-    """
-    size = 0
-    if is_reference:
-        size = max(size_of(target), 0)
-    if size and type_kind(target) == RECORD:
-        open_ended = _open_ended_element(target)
-        if open_ended is not None:
-            return open_ended
-    while type_kind(target) == FIXED_ARRAY:
-        target = lane_type(target)
-    if _PACKED.match(target.spelling):
-        # Packed vectors have no padding, so the elements are scalars.
-        target = target.get_template_argument_type(0).get_canonical()
-    element, align = metal_element_type(target)
-    members: _Members = ()
-    if align:
-        members = struct_members(target)
-    return element, align, size, members
-
-
-def _open_ended_element(type_: Any) -> tuple[str, int, int, _Members] | None:
-    """Return the element type of a struct that ends in an array of length one or unknown; None for
-    any other struct.
-
-    Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
-    """
-    fields = list(type_.get_fields())
-    if not fields:
-        return None
-    last = fields[-1].type.get_canonical()
-    if type_kind(last) not in ARRAYS:
-        return None
-    if type_kind(last) == FIXED_ARRAY and last.element_count > 1:
-        return None
-    if len(fields) != 1:
-        return "", 0, 0, ()
-    lane = lane_type(last)
-    element, align = element_type(lane)
-    members: _Members = ()
-    if align:
-        members = struct_members(lane)
-    return element, align, 0, members
-
-
-def struct_members(type_: Any) -> _Members:
-    """Return the members of a struct; a matrix has one member without a name, the array of its
-    columns.
-    """
-    return record_members(type_, number_type=metal_element_type, array_record=_array_record)
-
-
-def _array_record(type_: Any) -> tuple[_Pairs, Any] | None:
-    """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of
-    which has one member, an array.
-    """
-    if not _ARRAY_RECORD.match(type_.spelling):
-        return None
-    fields = [field.type.get_canonical() for field in type_.get_fields()]
-    if len(fields) != 1 or type_kind(fields[0]) != FIXED_ARRAY:
-        return None
-    element = lane_type(fields[0])
-    return [(fields[0].element_count, size_of(element))], element
-
-
-def size_of(type_: Any) -> int:
-    return int(type_.get_size())
-
-
-def metal_spelling(text: str) -> str:
-    return (
-        text.replace("__global_host ", "constant ")
-        .replace("__global ", "device ")
-        .replace("__local ", "threadgroup ")
-    )
