@@ -29,3 +29,17 @@ def test_entry_points_with_names_of_cuda(device: Any) -> None:
         y = np.zeros(8, np.int32)
         module[name].on(device)(y, grid=1)
         assert y.tolist() == values
+
+
+def test_a_function_with_atomics_of_two_sizes_on_a_byte_buffer(device: Any) -> None:
+    """Slang writes the signed atomic with a cast of its address, and both on a buffer of words."""
+    source = """
+    int64_t both(RWByteAddressBuffer b, uint i) { uint o; b.InterlockedAdd(0, 1, o); int64_t p; b.InterlockedAddI64(i * 8, 5, p); return p; }
+    [shader("compute")] [numthreads(1, 1, 1)]
+    void f(uniform RWByteAddressBuffer y, uniform RWStructuredBuffer<int64_t> old) { old[0] = both(y, 2); }
+    """
+    module = devmod.compile(source, "cuda -arch=compute_80", language="Slang")
+    y = np.arange(4, dtype=np.int64)
+    old = np.zeros(1, np.int64)
+    module["f"].on(device)(y.view(np.uint32), old, grid=1)
+    assert (y.tolist(), old.tolist()) == ([1, 1, 7, 3], [2])

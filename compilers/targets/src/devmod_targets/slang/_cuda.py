@@ -33,9 +33,9 @@ _VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
 _PATHS = ("-device-libs=", "-toolchain=")
 #: The call of printf. Slang's text has strings, and none of the comments of the source.
 _PRINT = re.compile(r"^[^\"\n]*\bprintf\(", re.MULTILINE)
-#: An atomic on an element of a buffer, up to the index.
+#: An atomic on an element of a buffer, up to the index. That of a signed number has a cast.
 _ATOMIC = re.compile(
-    r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)",
+    r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\)\()?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)",
     re.MULTILINE,
 )
 #: The end of a read or a write of a surface, whose place counts bytes, and the size of an image.
