@@ -156,6 +156,18 @@ def test_an_entry_point_named_as_a_function_of_the_driver() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+def test_functions_named_like_those_that_make_vectors(kind: str) -> None:
+    functions = "".join(
+        f"float {name}({type_} a) {{ return a; }}\n"
+        for name in ("step2", "make_step2")
+        for type_ in ("float", "int", "uint")
+    )
+    calls = "step2(1.5f) + step2(1) + step2(1u) + make_step2(1.5f) + make_step2(1) + make_step2(1u)"
+    source = functions + kernel("uniform RWStructuredBuffer<float> y", f"y[id.x] = {calls};")
+    assert list(compiled(source, kind).functions) == ["f"]
+
+
 def test_the_origin_has_slang_and_the_own_compiler() -> None:
     origin = compiled(BASICS, "cuda").origin
     assert re.fullmatch(

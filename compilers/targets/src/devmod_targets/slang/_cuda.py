@@ -27,8 +27,8 @@ _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 _CUDA = 6
 _KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(', re.MULTILINE)
 #: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types
-#: are deprecated.
-_VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
+#: are deprecated. The source's own names end with "_" and a number.
+_VECTOR = re.compile(r"\bmake_(\w*[a-z][1-4]) *\(")
 #: The options of HIP that name a folder.
 _PATHS = ("-device-libs=", "-toolchain=")
 #: The call of printf. Slang's text has strings, and none of the comments of the source.
