@@ -225,29 +225,115 @@ def test_a_function_that_a_kind_lacks(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        (b"__global__ void f(", b"__global__ void g(", "no kernel 'f'"),
-        (b"RWStructuredBuffer<float> y_0, ", b"", "1 parameters, and the source 2"),
-        (b"RWStructuredBuffer<float> y_0", b"float y_0", "the type 'float' of 'y'"),
-    ],
-)
-def test_a_text_that_slang_does_not_write(
-    old: bytes, new: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def change_text(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> list[str]:
+    """Let Slang's text have `new` instead of `old`. Return a list that gets the changed lines."""
     translate = _cuda.translate
+    lines = []
 
     def changed(*args: Any, **keywords: Any) -> Translation:
         translation = translate(*args, **keywords)
-        entries = [
-            entry._replace(code=entry.code.replace(old, new)) for entry in translation.entries
-        ]
-        assert entries != list(translation.entries)
+        (entry,) = translation.entries
+        text = entry.code.decode()
+        for line in text.split("\n"):
+            if old in line:
+                lines.append(line.replace(old, new))
+        entries = [entry._replace(code=text.replace(old, new).encode())]
         return translation._replace(entries=entries)
 
     monkeypatch.setattr(_cuda, "translate", changed)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("RWStructuredBuffer<float> y_0, ", "", "1 parameters, and the source 2"),
+        ("RWStructuredBuffer<float> y_0", "float y_0", "the type 'float' of 'y'"),
+    ],
+)
+def test_a_text_that_slang_does_not_write(
+    old: str, new: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_text(monkeypatch, old, new)
     source = kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[0] = a;")
     assert (
         refused(source, "cuda") == f"Slang's translation of <text> cannot be read: it has {problem}"
+    )
+
+
+#: A source whose text has each form that the module relies on.
+FORMS = f"""
+cbuffer Settings {{ float a; }}
+Texture2D<float4> image;
+RWTexture2D<float> surface;
+{HEAD}void f(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> y, uniform RWByteAddressBuffer bytes)
+{{
+    uint width, height, levels, old;
+    image.GetDimensions(0, width, height, levels);
+    bytes.InterlockedAdd(4 * id.x, 1, old);
+    printf("%d printf txq.width __constant__", old);
+    surface[id.xy] = a + surface[id.yx] + image.Load(int3(id.xy, 0)).x;
+    y[id.x] = width + height + levels;
+}}
+"""
+GLOBALS_FORM = 'extern "C" __constant__ TYPE SLANG_globalParams;'
+ATOMIC_FORM = "TYPE NAME = atomicAdd((&(BUFFER)[PLACE]), VALUE);"
+SURFACE_FORM = "(IMAGE), ((PLACE)).x * BYTES, ((PLACE)).y, SLANG_CUDA_BOUNDARY_MODE)"
+SIZE_FORM = (
+    'asm("txq.width.b32 %0, [%2]; txq.height.b32 %1, [%2];" : "=r"(w), "=r"(h) : "l"((IMAGE)))'
+)
+LEVELS_FORM = "/* txq.num_mipmap_levels not available in CUDA */ NAME = 0;"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('extern "C" __global__ void f(', "__global__ void f(", 'extern "C" __global__ void f('),
+        ("__global__ void f(", "__global__ void g(", 'extern "C" __global__ void f('),
+        ("__constant__ GlobalParams_0 SLANG", "__constant__ GlobalParams_0 Slang", GLOBALS_FORM),
+        ("(&SLANG_globalParams)", "SLANG_globalParams", "globalParams_0->NAME"),
+        (
+            "globalParams_0->Settings_0->a_0",
+            "(*globalParams_0).Settings_0->a_0",
+            "globalParams_0->NAME",
+        ),
+        (
+            "globalParams_0->Settings_0->a_0",
+            "SLANG_globalParams.Settings_0->a_0",
+            "globalParams_0->NAME",
+        ),
+        ("make_int2 (", "make_int2<int>(", "make_float2 ("),
+        ("printf(", "printf<1>(", "printf("),
+        ("= atomicAdd((&(bytes_0)[", "= (uint)atomicAdd((&(bytes_0)[", ATOMIC_FORM),
+        ("atomicAdd((&(bytes_0)[", "atomicAdd((&bytes_0[", ATOMIC_FORM),
+        ("atomicAdd((&(bytes_0)[", "atomicAdd((&bytes_0.data[", ATOMIC_FORM),
+        (", SLANG_CUDA_BOUNDARY_MODE)", ", cudaBoundaryModeZero)", SURFACE_FORM),
+        (".x * 4, ", ".x * sizeof(float), ", SURFACE_FORM),
+        ("txq.width.b32 %0, [%2]; txq", "txq.width.b32 %0, [%2];\\ntxq", SIZE_FORM),
+        ('"=r"(w)', '"=r" (w)', SIZE_FORM),
+        ("/* txq.num_mipmap_levels not available in CUDA */ ", "", LEVELS_FORM),
+        ("*((&levels_0)) = 0;", "*((&levels_0)) = 0U;", LEVELS_FORM),
+    ],
+)
+def test_another_form_of_the_text_is_refused(
+    old: str, new: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = change_text(monkeypatch, old, new)
+    text = refused(FORMS, "cuda")
+    toolchain = re.search(r"slangpy [\d.]+ \(slang [\d.]+\)", text)
+    assert toolchain
+    assert text == (
+        f"Slang's translation of <text> cannot be read: expected {expected!r}, got {lines[0].strip()!r}. {toolchain[0]} wrote it: "
+        "install a version of slangpy that docs/slang.md names"
+    )
+
+
+def test_the_forms_of_the_text_are_those_of_slang() -> None:
+    assert list(compiled(FORMS, "cuda").functions) == ["f"]
+
+
+def test_another_function_of_textures_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_text(monkeypatch, "tex2Dfetch_int<", "tex2Dfetch<")
+    assert refused(FORMS, "cuda") == (
+        "the Slang source <text> uses tex2Dfetch of Slang's CUDA C++, which devmod does not have for cuda: compute it otherwise there"
     )

@@ -1,9 +1,29 @@
-"""From Slang's CUDA text to CUDA C++ for NVRTC, and to HIP for clang."""
+"""From Slang's CUDA text to CUDA C++ for NVRTC, and to HIP for clang.
+
+No document specifies that text. This module relies on what slangpy 0.42.0 and 0.43.1 write:
+
+- A kernel starts with ``extern "C" __global__ void NAME(``, at the start of a line.
+- The parameters of the file are ``SLANG_globalParams``. The code reads each as
+  ``globalParams_0->NAME``.
+- Functions such as ``make_float2 (`` make vectors.
+- A call of ``printf(`` has no string before it on its line.
+- An atomic on an element of a buffer is the value of a variable:
+  ``uint NAME = atomicAdd((&(BUFFER)[``.
+- A surface is read and written at a place in bytes, before ``SLANG_CUDA_BOUNDARY_MODE``.
+- Assembly reads the size of an image into ``w`` and ``h``. The number of mip levels is 0, after a
+  comment.
+- Functions of textures have the names of CUDA. Names of the source end with ``_`` and a number.
+
+An expression that no longer matches would give wrong code without an error. So `_check_forms`
+raises one for a line that has the sign of a form in `_FORMS` and not the form.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
+from devmod.errors import CompileError
 from devmod_targets._text import print_place
 from devmod_targets.authoring import CompileRequest, Payload, warn_caller
 from devmod_targets.slang._driver import Entry, translate
@@ -51,6 +71,65 @@ _OTHER_FUNCTION = re.compile(
 #: The number of mip levels, which is 1 here.
 _LEVELS = re.compile(r"/\* txq\.num_mipmap_levels[^*\n]*\*/ ([^;\n]*?) = 0;")
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+class _Form(NamedTuple):
+    """A form that this module relies on.
+
+    Attributes
+    ----------
+    pattern
+        The form.
+    sign
+        A sign of what has the form. A line has no more signs than forms.
+    expected
+        An example of the form, for the error.
+    """
+
+    pattern: re.Pattern[str]
+    sign: re.Pattern[str]
+    expected: str
+
+
+_FORMS = (
+    _Form(_GLOBALS, re.compile("__constant__"), 'extern "C" __constant__ TYPE SLANG_globalParams;'),
+    _Form(
+        re.compile(r"\bglobalParams_0->|^#define globalParams_0 \(&SLANG_globalParams\)$"),
+        re.compile(r"\bglobalParams_0\b|\bSLANG_globalParams(?:\.|->)"),
+        "globalParams_0->NAME",
+    ),
+    _Form(
+        _VECTOR,
+        re.compile(
+            r"\bmake_(?:__half|u?(?:char|short|int|long|longlong)|float|double|bool)[1-4]\b"
+        ),
+        "make_float2 (",
+    ),
+    _Form(_PRINT, re.compile(r"^.*\bprintf\b", re.MULTILINE), "printf("),
+    _Form(
+        _ATOMIC,
+        re.compile(
+            r"\batomic[A-Z]\w*\((?:\([\w ]+\*\)|\()*&\(?(?:globalParams_0->)?\w+(?:\.data)?\)?\["
+        ),
+        "TYPE NAME = atomicAdd((&(BUFFER)[PLACE]), VALUE);",
+    ),
+    _Form(
+        _SURFACE,
+        re.compile(r"\bsurf2D(?:read|write)\b"),
+        "(IMAGE), ((PLACE)).x * BYTES, ((PLACE)).y, SLANG_CUDA_BOUNDARY_MODE)",
+    ),
+    _Form(
+        _SIZE,
+        re.compile(r"\btxq\.width\b"),
+        'asm("txq.width.b32 %0, [%2]; txq.height.b32 %1, [%2];" : "=r"(w), "=r"(h) : "l"((IMAGE)))',
+    ),
+    _Form(
+        _LEVELS,
+        re.compile(r" = w;[^;\n]* = h;[^;\n}]+;"),
+        "/* txq.num_mipmap_levels not available in CUDA */ NAME = 0;",
+    ),
+)
 
 
 def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does
@@ -73,6 +152,7 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
     )
     translation = translation._replace(rest=[*translation.rest, *paths])
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
+    _check_forms(request, translation.toolchain, text.text)
     if request.target.kind == "rocm" and _PRINT.search(text.text):
         from devmod_targets.rocm.compile import dropped_print
 
@@ -80,7 +160,9 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
         dropped = dropped_print(request.replace(options=translation.rest), place)
         warnings = [f"the Slang source has warnings:\n{each}" for each in dropped]
         warn_caller(request, warnings, frames=1)
-    kernels = [_kernel(request, text, entry) for entry in translation.entries]
+    kernels = [
+        _kernel(request, translation.toolchain, text, entry) for entry in translation.entries
+    ]
     body = _with_places(_shared(text, translation.entries[0]))
     body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
     for match in _OTHER_FUNCTION.finditer(body):
@@ -91,6 +173,31 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
+
+
+def _check_forms(request: CompileRequest, toolchain: str, text: str) -> None:
+    """Raise CompileError for a line of Slang's text that has another form."""
+    # The names of kernels are those of the source, without a number.
+    lines = _KERNEL.sub("", text).split("\n")
+    for form in _FORMS:
+        if not form.sign.search(text):
+            continue
+        for line in lines:
+            code = line
+            if "printf" in line:
+                code = _STRING.sub('""', line)
+            if len(form.sign.findall(code)) > len(form.pattern.findall(code)):
+                raise _strange_form(request, toolchain, form.expected, line)
+
+
+def _strange_form(
+    request: CompileRequest, toolchain: str, expected: str, line: str
+) -> CompileError:
+    """Return the error for a line in a form that this module does not read."""
+    return request.error(
+        f"Slang's translation of {request.name} cannot be read: expected {expected!r}, got {line.strip()[:300]!r}. {toolchain} wrote it: "
+        "install a version of slangpy that docs/slang.md names"
+    )
 
 
 def _of_file(text: Text, entry: Entry) -> list[Variable]:
@@ -145,7 +252,7 @@ def _with_places(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
+def _kernel(request: CompileRequest, toolchain: str, text: Text, entry: Entry) -> Wrapped:
     """Return the kernel that callers call for an entry point."""
     starts = {match[1]: match.end() for match in _KERNEL.finditer(text.text)}
     kernel_name = entry.symbol
@@ -153,7 +260,9 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
         # Slang changes a name that C++ cannot have, such as "main".
         kernel_name = f"{kernel_name}_0"
     if kernel_name not in starts:
-        raise strange_text(request, f"no kernel {entry.symbol!r}")
+        line = next((each for each in text.text.split("\n") if "__global__" in each), "")
+        expected = f'extern "C" __global__ void {entry.symbol}('
+        raise _strange_form(request, toolchain, expected, line)
     of_file = _of_file(text, entry)
     declared = text.parameters(starts[kernel_name])
     own = text.variables(entry.reflection.get("parameters", []), declared)
