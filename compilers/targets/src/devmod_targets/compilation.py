@@ -8,13 +8,10 @@ docs/design/targets.md has the reasons.
 
 from __future__ import annotations
 
-import operator
 import os
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import devmod
@@ -35,6 +32,7 @@ from devmod.errors import (
     list_names,
 )
 from devmod.targets import KINDS
+from devmod_targets._arguments import folders, macros, strings
 from devmod_targets._compilers import (
     SUBGROUP_SIZES,
     architecture_problem,
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
-    Dims = int | Sequence[int]
-    Blocks = Dims | Mapping[str, Dims]
     Locals = Mapping[str, Local | Mapping[str, Local]]
     SharedMemory = int | Local | Mapping[str, int | Local]
     Functions = Mapping[str, FunctionInfo]
@@ -120,7 +116,7 @@ def compile_source(
         own_language = _checked_language(spec, target, language, text.suffix)
         if isinstance(options, str):
             options = options.split()
-        all_options = _strings("options", options)
+        all_options = strings("options", options)
         if fmap is not None:
             fmap = check_fmap(spec.kind, fmap)
         request = partial(
@@ -136,9 +132,9 @@ def compile_source(
             warnings_as_errors=_WERROR in all_options,
             strict=_STRICT in all_options,
             partial=_PARTIAL in all_options,
-            defines=_macros(defines),
-            include=_folders(include),
-            name_expressions=_strings("name_expressions", name_expressions),
+            defines=macros(defines),
+            include=folders(include),
+            name_expressions=strings("name_expressions", name_expressions),
             listings=listings,
             root=root,
             others=others,
@@ -347,82 +343,6 @@ def files_read(module: Module) -> OwnNames | None:
             return None
         files |= read
     return files
-
-
-# -- Checks of the arguments of `devmod.compile`: strings, defines and folders.
-
-
-def _strings(argument: str, values: Iterable[str]) -> tuple[str, ...]:
-    """Return the strings of an argument.
-
-    Raises
-    ------
-    CompileError
-        `values` is no sequence of strings, or one has a lone surrogate.
-    """
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise CompileError(f"{argument}= is a sequence of strings, not {values!r}")
-    result = tuple(values)
-    for value in result:
-        if not isinstance(value, str):
-            raise CompileError(f"{argument}= has {value!r}; each is a string")
-        if not is_utf8(value):
-            raise CompileError(f"{argument}= has {value!r}, which UTF-8 cannot encode")
-    return result
-
-
-def _macros(defines: Mapping[str, object] | None) -> dict[str, str | None]:
-    """Return the defines with their values in C; None for a define without a value.
-
-    Raises
-    ------
-    CompileError
-        `defines` is no map of name to value.
-    """
-    if defines is not None and not hasattr(defines, "items"):
-        raise CompileError(f"defines= is a map of name to value, not {defines!r}")
-    defines = defines or {}
-    for macro in defines:
-        if not isinstance(macro, str):
-            raise CompileError(f"defines= has the name {macro!r}; a name is a string")
-    return {macro: _value(macro, value) for macro, value in defines.items()}
-
-
-def _value(macro: str, value: object) -> str | None:
-    """Return a define's value in C."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float) and isfinite(value):
-        return float.__repr__(value)
-    if not isinstance(value, float):
-        with suppress(TypeError):
-            return str(operator.index(value))  # type: ignore[arg-type]
-    raise CompileError(
-        f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None"
-    )
-
-
-def _folders(include: Path | Iterable[Path]) -> tuple[str, ...]:
-    """Return the absolute paths of the include folders.
-
-    Raises
-    ------
-    CompileError
-        `include` is no folder's path and no sequence of them, or a folder does not exist.
-    """
-    if isinstance(include, (str, os.PathLike)):
-        include = [include]
-    if not hasattr(include, "__iter__"):
-        raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}")
-    result = []
-    for folder in include:
-        if not isinstance(folder, (str, os.PathLike)):
-            raise CompileError(f"include= has {folder!r}; each is a folder's path")
-        path = os.path.abspath(os.fsdecode(folder))
-        if not os.path.isdir(path):
-            raise CompileError(f"include= has {os.fsdecode(folder)!r}, which is not a folder")
-        result.append(path)
-    return tuple(result)
 
 
 # -- Reading the source of `devmod.compile`: text, bytes or a file, and its language.
@@ -736,7 +656,7 @@ def _names(aliases: Mapping[str, Iterable[str]] | None) -> OwnNames:
             raise CompileError(
                 f"aliases= has the name {alias!r}; a name is a string of UTF-8 with characters"
             )
-        for name in _strings("aliases", names):
+        for name in strings("aliases", names):
             if not name:
                 raise CompileError(
                     f"aliases= has an empty name for {alias!r}: a parameter without a name has no alias",
