@@ -582,7 +582,7 @@ def _are_constants(values: object) -> bool:
 # Where to change: an option of `devmod.compile`
 #   here: a field with its texts and its forms
 #   also: `core/src/devmod/_modules/compile.py` (`compile`): the parameter; its use:
-#     `compilers/targets/src/devmod_targets/compilation.py` (`_with_arguments`) if it changes
+#     `compilers/targets/src/devmod_targets/_interfaces.py` (`with_arguments`) if it changes
 #     interfaces, or the kind's compiler (`others` of
 #     `compilers/targets/src/devmod_targets/authoring/_request.py`); docs/manifest.md
 #   tests: `compilers/targets/tests/test_compile_options.py`,

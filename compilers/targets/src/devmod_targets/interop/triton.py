@@ -126,7 +126,7 @@ def compile(  # noqa: A001 - what it does
     ... )  # doctest: +SKIP
     >>> module["add"](x, y, out, n, grid=(n + 255) // 256)  # doctest: +SKIP
     """
-    from devmod_targets.compilation import with_grid
+    from devmod_targets._interfaces import with_grid
     from devmod_targets.triton.kernels import compile_kernel, configurations_of, payload_format
     from devmod_targets.tuning import TRITON_OPTIONS, join_variants
 
