@@ -154,7 +154,7 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
     _check_forms(request, translation.toolchain, text.text)
     if request.target.kind == "rocm" and _PRINT.search(text.text):
-        from devmod_targets.rocm.compile import dropped_print
+        from devmod_targets.rocm._device_library import dropped_print
 
         place, *_ = print_place(request.name, request.text)
         dropped = dropped_print(request.replace(options=translation.rest), place)
