@@ -16,7 +16,6 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import CodeObjectKernel, read_code_object
 from devmod_readers.options.rocm import TABLE
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets._paths import below
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -44,7 +43,6 @@ from devmod_targets.authoring.clang_build import (
     Assembly,
     ClangBuild,
     ClangOptions,
-    LlvmToolchain,
     check_symbols,
     clang_options,
     split_option,
@@ -65,6 +63,7 @@ from devmod_targets.rocm._device_library import (
     major_version,
 )
 from devmod_targets.rocm._headers import explain_cuda, headers
+from devmod_targets.rocm._standard_library import HOST, OWN_INTEGER, library_flags
 
 Compiled = tuple[Payload, list[str], list[str]]
 #: The kernels of a code object, by symbol.
@@ -323,7 +322,7 @@ def _missing_declarations(error: CompileError, options: ClangOptions, has_host: 
     if has_host:
         flags += library_flags(error, options.toolchain)
     # A program, such as one for NVRTC and hiprtc, may define the types of stdint.h itself.
-    if _OWN_INTEGER.search(error.log):
+    if OWN_INTEGER.search(error.log):
         flags.append("-DDEVMOD_OWN_INTEGERS")
     return flags
 
@@ -369,7 +368,7 @@ def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
     return [
         f"-DDEVMOD_WAVE={_wave_of(arch, options)}",
         # The sizes of types are those of the host, which is the same on every build machine.
-        _HOST,
+        HOST,
         "--cuda-device-only",
         f"--offload-arch={arch}",
         "--no-gpu-bundle-output",
@@ -500,59 +499,6 @@ def _explain_undefined(
     )
 
 
-# -- The standard library: libc++ and glibc's headers of the wheel ziglang, for the host's half of a
-# source.
-#
-# clang checks the host's half also in a compile for the device, and the functions of libc++ that
-# are constexpr run there. clang reads these headers, and devmod's declarations that few kernels
-# use, only after a compile that failed without them: they take time.
-
-
-#: The host whose headers these are. The flags are those of ``zig c++`` (ZIG_VERBOSE_CC=1) for it.
-_HOST = "--target=x86_64-linux-gnu"
-_LIBRARY_FOLDERS = (
-    "libcxx/include",
-    "libcxxabi/include",
-    "include",
-    "libc/include/x86-linux-gnu",
-    "libc/include/generic-glibc",
-    "libc/include/x86-linux-any",
-    "libc/include/any-linux-any",
-)
-_LIBRARY_DEFINES = """
-_LIBCPP_ABI_VERSION=1 _LIBCPP_ABI_NAMESPACE=__1 _LIBCPP_HAS_THREADS=1 _LIBCPP_HAS_MONOTONIC_CLOCK _LIBCPP_HAS_TERMINAL
-_LIBCPP_HAS_MUSL_LIBC=0 _LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS _LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS
-_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0 _LIBCPP_HAS_FILESYSTEM=1 _LIBCPP_HAS_RANDOM_DEVICE _LIBCPP_HAS_LOCALIZATION
-_LIBCPP_HAS_UNICODE _LIBCPP_HAS_WIDE_CHARACTERS _LIBCPP_HAS_NO_STD_MODULES _LIBCPP_HAS_TIME_ZONE_DATABASE _LIBCPP_PSTL_BACKEND_SERIAL
-_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE _LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE
-_LIBCPP_ENABLE_EXPERIMENTAL __GLIBC_MINOR__=31 DEVMOD_STANDARD_LIBRARY
-"""
-#: clang's note about a type of the program, such as ``typedef long long int64_t``, that differs
-#: from the one in stdint.h.
-_OWN_INTEGER = re.compile(
-    r"^(?:.*[/\\])?stdint\.h:\d+:\d+: note: previous definition is here", re.MULTILINE
-)
-_MISSING_HEADER = re.compile(r"fatal error: '([\w./]+)' file not found")
-
-
-def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
-    """Return clang's flags for the standard library, if a compile failed for the want of one of its
-    headers; else [].
-    """
-    missing = _MISSING_HEADER.search(error.log)
-    if not missing or ".." in missing[1]:
-        return []
-    root = os.path.dirname(toolchain.include[0])
-    folders = [below(root, each) for each in _LIBRARY_FOLDERS]
-    if not any(os.path.isfile(os.path.join(folder, missing[1])) for folder in folders):
-        return []
-    flags = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
-    for folder in folders:
-        flags += ["-isystem", folder]
-    flags.append(f"-fmacro-prefix-map={root}{os.sep}=")
-    return flags
-
-
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build
 # compiles it too, for errors and signatures.
 
@@ -563,7 +509,7 @@ _CHECKED = "gfx90a"
 _DIALECT = (
     "-x",
     "hip",
-    _HOST,
+    HOST,
     "--cuda-device-only",
     "--offload-arch=gfx1030",
     "-nogpuinc",
