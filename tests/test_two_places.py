@@ -25,7 +25,7 @@ from devmod.targets import KINDS, NAMES
 from devmod_readers.programs import RESERVED
 from devmod_runtime import Device
 from devmod_simulators._sanitize import CHECKS
-from devmod_targets import programs
+from devmod_targets import _program_text
 from devmod_trust import _policy
 from devmod_wgsl._scalars import SCALARS
 from devmod_workbench._cli._known import KNOWN
@@ -75,7 +75,7 @@ def test_an_operator_of_programs_is_in_each_reader_and_on_the_pages() -> None:
 
 def test_an_operator_of_programs_can_be_written() -> None:
     """Those between operands as in Python, the others as calls."""
-    assert set(programs._BINARY.values()) == INFIX.keys()
+    assert set(_program_text._BINARY.values()) == INFIX.keys()
     for name in OPERATORS:
         written = f"{name}(n, 2)"
         if name in INFIX:
@@ -84,7 +84,7 @@ def test_an_operator_of_programs_can_be_written() -> None:
 
 
 def test_a_key_of_programs_is_a_parameter_and_is_on_the_page() -> None:
-    keys = {*programs._ROLES, "samplers", "requires"}
+    keys = {*_program_text._ROLES, "samplers", "requires"}
     cells = first_cells("docs/programs.md", "## Declare the arrays\n")
     assert {cell.strip(" `") for cell in cells[1:]} == keys
     others = {"name", "kernels", "steps", "backward"}

@@ -24,7 +24,8 @@ from devmod._formats.blobs import library_text
 from devmod._formats.tuning import pack_records
 from devmod.backend import decode, read_tuning_file
 from devmod_readers.programs import read_program
-from devmod_targets.programs import Parts, parse_program
+from devmod_targets._program_text import parse_program
+from devmod_targets.programs import Parts
 from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"

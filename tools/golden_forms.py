@@ -16,7 +16,8 @@ import msgpack  # type: ignore[import-untyped]
 import devmod
 from devmod import Block, FunctionInfo, Interface, Local, Member, Param, TuningRecord
 from devmod_readers.programs import Array
-from devmod_targets.programs import Parts, parse_program
+from devmod_targets._program_text import parse_program
+from devmod_targets.programs import Parts
 from handmade import aligned, headed, row
 
 #: Types of each code, with several bits and lanes.

@@ -217,7 +217,7 @@ def _texts(argument: str, values: Any) -> _Names:
 
 def _constraint(names: Iterable[str], text: str) -> Callable[[dict[str, Constant]], bool]:
     """Return whether constants meet a constraint, as a function."""
-    from devmod_targets.programs import parse_comparisons
+    from devmod_targets._program_text import parse_comparisons
 
     try:
         comparisons = parse_comparisons(text)
@@ -248,7 +248,7 @@ def _constraint(names: Iterable[str], text: str) -> Callable[[dict[str, Constant
 
 def read_expressions(argument: str, subject: str, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the expressions of a grid or a block, as files have them."""
-    from devmod_targets.programs import parse_integer
+    from devmod_targets._program_text import parse_integer
 
     if not 1 <= len(values) <= 3:
         raise CompileError(

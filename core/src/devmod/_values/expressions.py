@@ -21,7 +21,7 @@ def _ceildiv(dividend: int, divisor: int) -> int:
 #     (`OPERATORS`), `compilers/readers/c/devmod_reader.c`; for a word
 #     `compilers/readers/src/devmod_readers/programs/_check.py` (`RESERVED`) and its copies in
 #     `extras/browser/js/src/programchecks.js` and `tests/spec_reader.py`;
-#     `compilers/targets/src/devmod_targets/programs.py` (`_BINARY`): how it is
+#     `compilers/targets/src/devmod_targets/_program_text.py` (`_BINARY`): how it is
 #     written; `core/src/devmod/_values/param.py` (`INFIX`): how it is printed; `docs/formats.md`;
 #     `extras/frameworks/src/devmod_frameworks/torch.py` (`_SYMBOLIC`), if PyTorch has another one
 #     for symbols

@@ -64,8 +64,8 @@ class Constants(NamedTuple):
 
 
 class ProgramEntry(NamedTuple):
-    """A program: its steps (texts and `devmod_targets.programs.Repeated`), its declarations and
-    requirements by their key, and the name of the program of the gradients.
+    """A program: its steps (texts and `devmod_targets._program_text.Repeated`), its declarations
+    and requirements by their key, and the name of the program of the gradients.
     """
 
     name: str

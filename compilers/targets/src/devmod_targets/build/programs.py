@@ -11,9 +11,10 @@ from typing import Any
 from devmod import Module
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.programs import Program, check_names, gradient_of
+from devmod_targets._program_text import Repeated, parse_program
 from devmod_targets.build.document import KeyPath, ManifestError, read_document
 from devmod_targets.build.manifest import Manifest, ProgramEntry
-from devmod_targets.programs import Parts, Repeated, parse_program
+from devmod_targets.programs import Parts
 
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:

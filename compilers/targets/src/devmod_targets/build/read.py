@@ -249,8 +249,8 @@ def _steps(table: Table, example: str) -> tuple[Any, ...] | None:
 
 
 def _repeated(table: Table, example: str) -> Any:
-    """Return a `devmod_targets.programs.Repeated`; "" after a mistake."""
-    from devmod_targets.programs import Repeated
+    """Return a `devmod_targets._program_text.Repeated`; "" after a mistake."""
+    from devmod_targets._program_text import Repeated
 
     count = table.get("repeat")
     if type(count) is int:
