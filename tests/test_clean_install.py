@@ -322,7 +322,6 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(
         "devmod-readers",
         "devmod-runtime",
         "devmod-targets",
-        "devmod-wgsl",
         *backends,
     }
     assert {(row["group"], row["state"], row["problem"]) for row in listed} == {

@@ -146,7 +146,6 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
             "devmod-readers",
             "devmod-runtime",
             "devmod-targets",
-            "devmod-wgsl",
         )
     }
     name, forced, _ = box.run(

@@ -104,9 +104,11 @@ def core_speaking(wheels: Any, folder: Path, *protocols: str) -> Path:
 
 
 def pinned_to(wheels: Any, folder: Path, name: str) -> Path:
-    """The runtime or the build side of the same later release. Both pin core exactly."""
+    """The runtime, the workbench or the build side of the same later release. They pin core
+    exactly.
+    """
     changes = {f"devmod-core=={NOW}": f"devmod-core=={LATER}"}
-    if name == "devmod-runtime":
+    if name in ("devmod-runtime", "devmod-workbench"):
         changes[f'__version__ = "{NOW}"'] = f'__version__ = "{LATER}"'
     return altered(wheels[name], folder, LATER, changes)
 
@@ -150,7 +152,8 @@ def test_a_later_plugin_on_this_core(
     environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str
 ) -> None:
     later = altered(wheels[plugin], tmp_path / "later", LATER, protocols=("2", "3"))
-    box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))
+    names = ["devmod-core", "devmod-workbench", plugin]
+    box = environment(*map(wheels.direct, names))
     assert use(box, kind, plugin)["made"] == plugin.replace("-", "_")
     box.install("--no-deps", str(later))
     message = (
@@ -201,11 +204,10 @@ def test_this_plugin_on_a_later_core(
     kind: str,
 ) -> None:
     version = projects[plugin]["version"]
-    needed = [
-        name
-        for name in ("devmod-runtime", "devmod-targets")
-        if any(name in each for each in projects[plugin]["dependencies"])
-    ]
+    needed = ["devmod-workbench"]
+    for name in ("devmod-runtime", "devmod-targets"):
+        if any(name in each for each in projects[plugin]["dependencies"]):
+            needed.append(name)
     later = [str(pinned_to(wheels, tmp_path / "later", name)) for name in needed]
     box = environment(
         str(core_speaking(wheels, tmp_path / "later", "2", "3")), *later, wheels.direct(plugin)
@@ -224,12 +226,14 @@ def test_sides_that_share_a_version_work_together(
 ) -> None:
     package = plugin.replace("-", "_")
     both = altered(wheels[plugin], tmp_path / "plugin", LATER, protocols=("1", "2"))
-    box = environment(wheels.direct("devmod-core"), str(both))
+    own = map(wheels.direct, ["devmod-core", "devmod-workbench"])
+    box = environment(*own, str(both))
     assert use(box, kind, plugin)["made"] == package
     assert problems(box, plugin) == {""}
     later = [
         str(core_speaking(wheels, tmp_path / "core", "1", "2")),
         str(pinned_to(wheels, tmp_path / "core", "devmod-runtime")),
+        str(pinned_to(wheels, tmp_path / "core", "devmod-workbench")),
     ]
     box.install("--no-deps", wheels.direct(plugin), *later)
     assert use(box, kind, plugin)["made"] == package

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def _program() -> Callable[[], int] | None:
     """Return the command line of devmod-workbench, or print that it is not installed."""
     from devmod import _import_wheel
+    from devmod._util.text import escape_line
     from devmod.errors import ToolchainNotFoundError
 
     try:
@@ -20,7 +21,7 @@ def _program() -> Callable[[], int] | None:
             "devmod_workbench._cli", "the program devmod", "devmod_workbench"
         ).main
     except ToolchainNotFoundError as error:
-        print(f"devmod: error: {error}", file=sys.stderr)
+        print(escape_line(f"devmod: error: {error}"), file=sys.stderr)
         return None
     return program
 

@@ -43,7 +43,7 @@ def ptx(arch: str, number: int = 0) -> tuple[str, str, bytes]:
 
 def cubin() -> tuple[str, str, bytes]:
     """Return an image without PTX."""
-    folder = Path(__file__).parents[3] / "compilers" / "targets" / "tests" / "vectors" / "triton"
+    folder = Path(__file__).parents[4] / "compilers" / "targets" / "tests" / "vectors" / "triton"
     return "cubin", "90", (folder / "add.cuda.cubin").read_bytes()
 
 

@@ -68,6 +68,9 @@ class Commands(SuggestingGroup):
         command: click.Command | None = None
         if entry is not None and entry.is_own:
             if _is_installed(entry):
+                if entry.distribution:
+                    # A wrong DEVMOD_GUARD is the error of each command that may launch.
+                    import_module(entry.distribution.replace("-", "_"))
                 module = import_module(f"devmod_workbench._cli.{cmd_name}")
                 command = module.command
         elif registry.is_name(GROUP, cmd_name):
