@@ -18,6 +18,9 @@ WITH_TWO_PLACES = [row for row in ROWS if row.also]
 FAULTS = [each for each in breakages.breakages() if each.row]
 #: The rows whose second place no fault can leave behind, each with the reason.
 NOT_PLANTED = {
+    "a build option of OpenCL C": "an option may change no macro and no type",
+    "a key of a manifest's kernel": "a key that is not read is an error of the manifest",
+    "what is read of an ELF file, such as a code object of AMD": "a reader may have a field alone",
     "a field that is read of a kernel in PTX or in a cubin": "a reader may have a field alone",
     "the signature algorithms that are accepted": "the page describes them in prose",
     "what makes a build compile again": "each is a part of the key, and may change alone",
@@ -28,7 +31,7 @@ NOT_PLANTED = {
     "an option of the compiler of ROCm": "each list may have an option alone",
     "an option of the compilers of Vulkan: glslang, glslc and dxc": "each compiler has options of its own",
     "an option of the compiler of WebGPU": "the page describes them in prose",
-    "the name of a parameter, or another public name that goes": "there is none yet",
+    "to rename a parameter, or another public name that goes": "there is none yet",
 }
 #: Files, each with the names in it that may follow.
 PLACES = re.compile(r"`([\w.-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?")

@@ -31,6 +31,8 @@ _SUFFIXES = {".c", ".cpp", ".h", ".js", ".mjs", ".py", ".toml", ".yml"}
 _FIRST = re.compile(r"\s*(?:#|//|/?\*) Where to change: (.+)")
 _NEXT = re.compile(r"\s*(?:#|//|\*)   ?( *)(\S.*)")
 _FIELDS = ("here", "also", "tests")
+#: The words of a question that name no thing.
+_IGNORED = {"a", "add", "an", "change", "new", "of", "the", "where"}
 
 
 class Row(NamedTuple):
@@ -115,13 +117,13 @@ def rows() -> list[Row]:
 
 
 def _count(words: Sequence[str], text: str) -> int:
-    """Return how many of the words a text has."""
-    return sum(word in text.lower() for word in words)
+    """Return how many of the words begin a word of a text."""
+    return sum(re.search(rf"\b{re.escape(word)}", text.lower()) is not None for word in words)
 
 
 def main(words: Sequence[str]) -> int:
     """Print the rows with all words, or those with most of them; return the exit code."""
-    wanted = [word.lower() for word in words]
+    wanted = [word.lower() for word in words if word.lower() not in _IGNORED]
     every = rows()
     found = [row for row in every if _count(wanted, row.change) == len(wanted)]
     if not found:

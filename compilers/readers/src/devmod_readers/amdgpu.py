@@ -59,6 +59,11 @@ class ArgumentPlace(NamedTuple):
     kind: str
 
 
+# Where to change: what is read of an ELF file, such as a code object of AMD
+#   here: `compilers/readers/src/devmod_readers/elf.py` for sections and symbols
+#   also: `compilers/readers/src/devmod_readers/payloads/rocm.py`, if a check needs it;
+#     `tools/fuzzing/readers.py`
+#   tests: `compilers/readers/tests/test_code_objects.py`, `compilers/readers/tests/test_elf.py`
 class CodeObjectKernel(NamedTuple):
     """A kernel of a code object.
 

@@ -58,7 +58,8 @@ NO_DIGEST = bytes(32)
 #     and `core/src/devmod/_formats/msgpack.py` for devmod's own files,
 #     `compilers/readers/src/devmod_readers/` for other formats
 #   also: for devmod's own files the other readers: `compilers/readers/c/devmod_reader.c`,
-#     `extras/browser/js/src/pages.js`, `tests/spec_reader.py`; `docs/formats.md`
+#     `extras/browser/js/src/head.js` with `pages.js` and `repeats.js` beside it,
+#     `tests/spec_reader.py`; `docs/formats.md`
 #   tests: `tests/test_repository.py`, `tests/test_formats_page.py`, `tests/test_new_members.py`
 #: The maximum size of a head and of a page in bytes.
 MAX_INDEX = 64 << 20

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-# Where to change: the name of a parameter, or another public name that goes
+# Where to change: to rename a parameter, or another public name that goes
 #   here: the old name calls this function, and works for two more minor versions
 #   also: `CHANGELOG.md`; the pages of `docs/`, which have the new name alone:
 #     `git grep -lw NAME` prints the files with the old one

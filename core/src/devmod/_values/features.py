@@ -40,9 +40,10 @@ class Feature(NamedTuple):
 # Where to change: a need of functions, or a driver's name of one
 #   also: `docs/arrays-and-devices.md`; how OpenCL C shows it:
 #     `compilers/targets/src/devmod_targets/opencl/_needs.py` (`_FEATURES`); `_device.py` of a
-#     backend whose devices always have it; `extras/browser/js/src/pipeline.js` has the browser's
-#     copy
-#   tests: `tests/test_repository.py`, `tests/test_two_places.py`
+#     backend whose devices always have it; the other readers of files:
+#     `extras/browser/js/src/checks.js`, with WebGPU's names in `pipeline.js` beside it,
+#     `compilers/readers/c/devmod_reader.c` and `tests/spec_reader.py`
+#   tests: `tests/test_repository.py`, `tests/test_two_places.py`, `tests/test_new_members.py`
 #: The features by the names in `Interface.needs`. Compilers write these names and no others, and
 #: devices report them.
 FEATURES = {

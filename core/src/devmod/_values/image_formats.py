@@ -73,7 +73,9 @@ def _formats() -> Iterator[ImageFormat]:
 # Where to change: an image format
 #   also: the driver's numbers, where they do not follow from the name: `_image.py`, `_images.py` or
 #     `_textures.py` of the backend; `compilers/readers/src/devmod_readers/spirv/_reflect.py` for
-#     SPIR-V; `extras/browser/js/src/formats.js` has the browser's copy
-#   tests: `plugins/devmod-vulkan/tests/test_images.py`, `tests/test_browser_images.py`
+#     SPIR-V; `extras/browser/js/src/formats.js` has the browser's copy; `tests/spec_reader.py`;
+#     `docs/images.md`, `docs/formats.md`
+#   tests: `core/tests/test_image_formats.py`, `plugins/devmod-vulkan/tests/test_images.py`,
+#     `tests/test_browser_images.py`
 #: All formats by name.
 IMAGE_FORMATS = {each.name: each for each in _formats()}

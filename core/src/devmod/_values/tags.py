@@ -18,7 +18,8 @@ SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 #   here: `DIMENSIONS`, `DYNAMIC_SHARED_MEMORY`, `COOPERATIVE_TAG`
 #   also: what acts on it: `plugins/runtime/src/devmod_runtime/_launch/config.py`
 #     (`LaunchConfigReader`) for a tag with a value, `_launch.py` of the backend for a flag;
-#     `extras/browser/js/src/tags.js` has the browser's copy
+#     `extras/browser/js/src/tags.js` has the browser's copy; `docs/calling.md` lists them,
+#     `core/src/devmod/backend.py` and `docs/api-backends.md` have the names for authors
 #   tests: `tests/test_repository.py`, `plugins/runtime/tests/toy/test_launch_config.py`
 #: Tag to (index in `SCOPES`, axis).
 DIMENSIONS: dict[str, tuple[int, int]] = {}

@@ -9,12 +9,12 @@ docs/design/modules.md has the reasons.
 
 from __future__ import annotations
 
-# Where to change: a kind that goes
+# Where to change: a kind that goes: to drop or to remove one, such as hexagon
 #   here: its line of `NAMES`, and its package in this folder
 #   also: `plugins/` and `compilers/targets/src/devmod_targets/` have a folder of the kind;
 #     `core/pyproject.toml` has its entry and its extras, `pyproject.toml` its extra;
 #     `docs/contract.md` has it in R2 and R14, and each list of kinds has its name:
-#     `git grep -lw NAME` prints the files. docs/api.md promises a deprecation first
+#     `git grep -li NAME` prints the files. docs/api.md promises a deprecation first
 #   tests: `tests/test_repository.py`, `tests/test_two_places.py`, `tests/test_formats_page.py`
 # Where to change: an eighth kind of core's own
 #   here: `NAMES`, and a package in this folder with the TargetSpec `SPEC`

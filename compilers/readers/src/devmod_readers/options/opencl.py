@@ -12,7 +12,9 @@ from devmod_readers.options.table import OptionTable
 __all__ = ["TABLE", "VERSIONS", "doubts_of", "is_supported", "unsupported"]
 
 # Where to change: a build option of OpenCL C
-#   tests: `compilers/targets/tests/test_hostile_options.py`,
+#   also: `compilers/targets/src/devmod_targets/opencl/compile.py` (`_FRONTEND_OPTIONS`), if it
+#     changes macros or types
+#   tests: `compilers/targets/tests/test_options.py`,
 #     `compilers/targets/tests/test_compile_opencl.py`
 #: The options of OpenCL, each with the first version that has it: clBuildProgram in the
 #: specification, and the extension cl_ext_cxx_for_opencl.

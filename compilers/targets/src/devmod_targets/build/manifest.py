@@ -30,6 +30,12 @@ class Section(CompileOptions):
     sources: tuple[Source, ...] | None = None
 
 
+# Where to change: a key of a manifest's kernel
+#   here: an option of the compiler is in `options.py` beside this file; any other is read by
+#     `read.py` there (`read_kernel`), and its schema is in `schema_frame.json` there
+#   also: `compilers/targets/src/devmod_targets/build/matrix.py` and `checks.py` there, if it
+#     chooses among targets; `docs/manifest.md`
+#   tests: `compilers/targets/tests/test_manifest_schema.py`
 class KernelEntry(NamedTuple):
     """A kernel: its settings, and those of its targets.
 

@@ -581,7 +581,8 @@ def _are_constants(values: object) -> bool:
 
 # Where to change: an option of `devmod.compile`
 #   here: a field with its texts and its forms
-#   also: `core/src/devmod/_modules/compile.py` (`compile`): the parameter; its use:
+#   also: `core/src/devmod/_modules/compile.py` (`compile`): the parameter, which
+#     `compilers/targets/src/devmod_targets/compilation.py` has again; its use:
 #     `compilers/targets/src/devmod_targets/_interfaces.py` (`with_arguments`) if it changes
 #     interfaces, or the kind's compiler (`others` of
 #     `compilers/targets/src/devmod_targets/authoring/_request.py`); docs/manifest.md
