@@ -8,6 +8,7 @@ import functools
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -83,13 +84,19 @@ class Wheels(dict[str, Path]):
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
-    """The wheels, built once a session, by the first of pytest-xdist's workers that needs them."""
+    """The wheels, built once a session, by the first of pytest-xdist's workers that needs them.
+
+    Their folder has a new name each time: uv's cache knows a wheel by its folder, its name and its
+    version, and a system of `make strangers` has the folders of the one before.
+    """
     base = of_all_workers(tmp_path_factory)
-    folder, complete = base / "wheels", base / "wheels-are-complete"
+    built = base / "wheels"  # the name of the folder
     with FileLock(base / "wheels.lock"):
-        if not complete.exists():
-            build(folder)
-            complete.touch()
+        if not built.exists():
+            new = tempfile.mkdtemp(prefix="wheels-", dir=base)
+            build(Path(new))
+            built.write_text(new)
+    folder = Path(built.read_text())
     return Wheels(
         {
             wheel.name.split("-")[0].replace("_", "-"): wheel
