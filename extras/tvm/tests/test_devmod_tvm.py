@@ -244,7 +244,7 @@ def test_the_switch(tmp_path: Path) -> None:
     for name in ("core", "readers", "runtime", "tvm"):
         sources += [
             next(packages.glob(f"devmod_{name}-*")),
-            *ROOT.glob(f"{name}/src/devmod_{name}"),
+            *ROOT.glob(f"*/{name}/src/devmod_{name}"),
         ]
     for each in sources:
         (site / each.name).symlink_to(each)
