@@ -55,6 +55,17 @@ def test_introspection_has_the_names_that_are_there() -> None:
     assert run(program) == "True []\n"
 
 
+@pytest.mark.row("R51")
+def test_constants_are_replaced_without_it() -> None:
+    program = (
+        "import numpy as np\n"
+        "module = devmod.const_loader({'w': np.zeros(2, 'float32')}, {'init': ['w']})\n"
+        "module = devmod.replace_constants(module, {'w': np.array([3, -4], 'float32')})\n"
+        "print(module['init']()[0].numpy().tolist())\n"
+    )
+    assert run(program) == "[3.0, -4.0]\n"
+
+
 def test_nothing_runs_unguarded_where_a_guard_was_asked_for() -> None:
     assert message_of("devmod.Device", DEVMOD_GUARD="1") == (
         f"the environment variable DEVMOD_GUARD: {MISSING}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod._files.bundle_file import load as load
     from devmod._files.bundle_file import loads as loads
     from devmod._files.bundle_file import save as save
+    from devmod._files.replace import replace_constants as replace_constants
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._formats.trust import trust as trust
     from devmod._modules.compile import build as build
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
     from devmod_workbench import explain as explain
     from devmod_workbench import guard as guard
     from devmod_workbench import profile as profile
-    from devmod_workbench import replace_constants as replace_constants
     from devmod_workbench import tune as tune
     from devmod_workbench import verify as verify
 
@@ -110,6 +110,7 @@ _NAMES = {
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
     "_modules.module": "Module",
+    "_files.replace": "replace_constants",
     "_plugins.devices": "device devices",
     "_plugins.registry": "register registered",
     "_values.info": "Block FunctionInfo Interface",
@@ -143,7 +144,7 @@ _IN_RUNTIME = (
     "set_compiler",
 )
 #: The public names that devmod-workbench has; and its tools, which need devmod-runtime too.
-_IN_WORKBENCH = ("Explanation", "Report", "doctor", "explain", "replace_constants")
+_IN_WORKBENCH = ("Explanation", "Report", "doctor", "explain")
 _TOOLS = (
     "Benchmark",
     "Profile",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from devmod_workbench._doctor import doctor as doctor
     from devmod_workbench._explain import Explanation as Explanation
     from devmod_workbench._explain import explain as explain
-    from devmod_workbench._replace import replace_constants as replace_constants
     from devmod_workbench._tools.bench import Benchmark as Benchmark
     from devmod_workbench._tools.bench import bench as bench
     from devmod_workbench._tools.device_checks import device_problem as device_problem
@@ -49,7 +48,6 @@ if devmod.__version__ != __version__:
 _NAMES = {
     "_doctor": "Report doctor",
     "_explain": "Explanation explain",
-    "_replace": "replace_constants",
     "_tools.bench": "Benchmark bench",
     "_tools.device_checks": "device_problem",
     "_tools.difference": "worst_difference",

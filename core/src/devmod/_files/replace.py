@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devmod import Interface, Module, dumps
+from devmod._files.bundle_file import dumps, loads_own
 from devmod._modules.bundle import BundleModule
 from devmod._modules.const_loader import (
     KIND,
@@ -19,9 +19,16 @@ from devmod._modules.const_loader import (
     as_constant,
     items_of,
 )
-from devmod._modules.module import LibraryModule, copy_records, ordered
+from devmod._modules.module import (
+    LibraryModule,
+    Module,
+    copy_records,
+    ordered,
+    usable_functions,
+    walk,
+)
 from devmod._modules.stored import StoredModule
-from devmod.backend import loads_own, usable_functions, walk
+from devmod._values.info import Interface
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod.targets import PROGRAM
 
