@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import devmod
+
 MISSING = "devmod-workbench is not installed. To add it: pip install devmod-workbench"
 WITHOUT = "import sys\nsys.modules['devmod_workbench'] = None\nimport devmod\n"
 
@@ -69,6 +71,22 @@ def test_constants_are_replaced_without_it() -> None:
 def test_nothing_runs_unguarded_where_a_guard_was_asked_for() -> None:
     assert message_of("devmod.Device", DEVMOD_GUARD="1") == (
         f"the environment variable DEVMOD_GUARD: {MISSING}"
+    )
+
+
+def test_the_program_says_which_versions_do_not_fit() -> None:
+    program = (
+        "import sys, devmod\ndevmod.__version__ = '0.9.0'\n"
+        "import devmod.__main__\nsys.exit(devmod.__main__.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    now = devmod.__version__
+    assert done.stderr == (
+        f"devmod: error: devmod-workbench {now} needs devmod-core {now}, and devmod-core 0.9.0 is installed. Install both in one version: "
+        f"pip install --upgrade devmod-core=={now} devmod-workbench=={now}\n"
     )
 
 

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def _program() -> Callable[[], int] | None:
-    """Return the command line of devmod-workbench, or print that it is not installed."""
+    """Return the command line of devmod-workbench, or print why it cannot be used."""
     from devmod import _import_wheel
     from devmod._util.text import escape_line
-    from devmod.errors import ToolchainNotFoundError
+    from devmod.errors import DevmodError
 
     try:
         program: Callable[[], int] = _import_wheel(
             "devmod_workbench._cli", "the program devmod", "devmod_workbench"
         ).main
-    except ToolchainNotFoundError as error:
+    except DevmodError as error:  # it is missing, or of another version than core
         print(escape_line(f"devmod: error: {error}"), file=sys.stderr)
         return None
     return program
@@ -30,10 +30,10 @@ def main() -> int:
     """Run the command line. Ctrl-C while it is imported has no traceback either."""
     gc.set_threshold(100_000)  # imports make many objects, which stay
     try:
-        main = _program()
-        if main is None:
+        program = _program()
+        if program is None:
             return 1
-        return main()
+        return program()
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
