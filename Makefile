@@ -82,7 +82,7 @@ lint: setup  ## ruff: rules and format; clang-format and biome: the format of C 
 	@$(C_FILES) | xargs -0r $(BIN)/clang-format --dry-run --Werror
 	@if [ -x $(BIOME) ]; then $(BIOME) format --reporter=summary extras/browser > /dev/null; fi
 
-types: $(TYPES)  ## mypy --strict over the distributions, the tests' stand-ins, tools/, for Linux, macOS and Windows
+types: $(TYPES)  ## mypy --strict over the distributions, the tests' stand-ins and tools/, for Linux, macOS and Windows
 
 # One folder of mypy's cache has one system.
 $(TYPES): types-%: setup

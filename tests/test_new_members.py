@@ -38,7 +38,7 @@ READER = "tests/spec_reader.py"
 
 
 class List(NamedTuple):
-    """A list that stands at several places.
+    """A list that has several copies.
 
     Attributes
     ----------

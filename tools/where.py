@@ -1,5 +1,5 @@
-"""Print where to change what: the comments that stand at the definition of each thing that has
-several places.
+"""Print where to change what: the comments at the definition of each thing that has several
+places.
 
     python tools/where.py                 all
     python tools/where.py element type    those with these words, the ones about them first

@@ -419,7 +419,7 @@ def pip_install(*words: str) -> str:
 
 # Where to change: the text of an error for a runtime or another wheel that is not installed
 #   here: `not_installed`, `pip_install`; `runtime_not_linked` for the text of a fallback;
-#     `core/src/devmod/_plugins/miss.py` (`not_registered`) for the kind that nobody registered;
+#     `core/src/devmod/_plugins/miss.py` (`not_registered`) for a kind that is not registered;
 #     `core/src/devmod/__init__.py` (`_runtime`) for devmod-runtime itself
 #   tests: `core/tests/test_create.py`, `core/tests/test_registry.py`, `tests/test_clean_install.py`
 def not_installed(subject: str, distribution: str, *modules: str) -> str:

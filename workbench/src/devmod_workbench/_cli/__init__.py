@@ -101,7 +101,10 @@ class Commands(SuggestingGroup):
             rows = []
             for name, entry in commands.items():
                 line = entry.help
-                if name not in claims and not (entry.is_own and _is_installed(entry)):
+                is_there = name in claims
+                if entry.is_own:
+                    is_there = _is_installed(entry)
+                if not is_there:
                     line += f" ({entry.install})"
                 rows.append((name.ljust(width), line))
             with formatter.section(title):
