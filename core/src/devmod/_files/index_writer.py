@@ -194,8 +194,9 @@ class IndexWriter:
             page.stop = stop
             stop = page.first
         for page in self._pages:
-            for name in page.names:
-                page.attached += self._attached.get(name, ())
+            if self._attached:
+                for name in page.names:
+                    page.attached += self._attached.get(name, ())
             page.numbers = [*range(page.first, page.stop), *page.attached]
             self.numbers += page.numbers
             self._add_others(page)
@@ -227,16 +228,18 @@ class IndexWriter:
     def _pack_page(self, page: PlannedPage) -> bytes:
         modules = max(page.first, min(page.stop, self._first_source))
         sources = max(page.first, min(page.stop, self._first_part))
-        keys = {
-            "modules": _array(self._records[page.first : modules]),
-            "sources": _array(self._records[modules:sources]),
-            "parts": _array(self._records[sources : page.stop]),
-            "attached": _array([self._records[number] for number in page.attached]),
-        }
         items: list[bytes] = []
-        for key, value in (keys | page.keys).items():
-            if value:
-                items += (self._pack(key, _SUBJECT), value)
+        for key, records in (
+            ("modules", self._records[page.first : modules]),
+            ("sources", self._records[modules:sources]),
+            ("parts", self._records[sources : page.stop]),
+            ("attached", [self._records[number] for number in page.attached]),
+        ):
+            if records:
+                array = [array_header(len(records)), *[each[0] for each in records]]
+                items += (self._pack(key, _SUBJECT), b"".join(array))
+        for key, value in page.keys.items():
+            items += (self._pack(key, _SUBJECT), value)
         return map_header(len(items) // 2) + b"".join(items)
 
     def _size_of(self, page: PlannedPage) -> int:
@@ -247,14 +250,6 @@ class IndexWriter:
             if size:
                 end += -end % ALIGN + shift + size
         return end
-
-
-def _array(records: Sequence[Record]) -> bytes:
-    """Return the array of some records; b"" if there are none."""
-    if not records:
-        return b""
-    packed = [each[0] for each in records]
-    return array_header(len(packed)) + b"".join(packed)
 
 
 def _further_candidates(order: Order) -> dict[str, list[int]]:

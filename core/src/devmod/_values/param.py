@@ -432,16 +432,17 @@ class Param(Value):
             result["access"] = self.access
         if self.format or self.sample:
             result |= self._written((), "format", "sample")
-        if isinstance(self.at, tuple):
-            result["at"] = list(self.at)
-        elif self.at is not None:
+        if self.at is not None:
             result["at"] = self.at
+            if isinstance(self.at, tuple):
+                result["at"] = list(self.at)
         if self.align or self.size or self.members or self.pack:
             result |= self._written((), "align", "size", "members", "pack")
-        if isinstance(self.default, int):
-            result["default"] = {"value": self.default}
-        elif self.default is not None:
-            result["default"] = self.default._to_dict()
+        if self.default is not None:
+            if isinstance(self.default, int):
+                result["default"] = {"value": self.default}
+            else:
+                result["default"] = self.default._to_dict()
         if self.extra:
             result |= self.extra
         return result
