@@ -17,7 +17,7 @@ from support import KINDS, MAP_KINDS, sample
 
 import devmod
 from devmod._plugins.specs import find_spec
-from devmod.backend import PayloadModule
+from devmod.backend import Payload, PayloadModule, module_of
 
 Register = Callable[[str, str, object], None]
 
@@ -55,6 +55,24 @@ def test_the_fallback_equals_the_runtime_module_except_for_running(
     assert fallback.property_mask == 1
     assert real.property_mask == 3
     assert real["add"]() == "add_kernel"
+
+
+@pytest.mark.row("R18", "R25", "R42")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("runtime", [False, True])
+def test_the_module_of_a_payload_has_its_origin(
+    kind: str, runtime: bool, register: Register
+) -> None:
+    register("devmod.create", kind, maker(kind))
+    code, fmt, fmap = sample(kind)
+    origin = devmod.Origin(kind, "a compiler", ["-O2"])
+    module = module_of(Payload(kind, code, fmt, fmap, {fmt: "text"}, origin), runtime=runtime)
+    assert isinstance(module, RuntimeModule) is runtime
+    assert module.source == {fmt: "text"}
+    assert module.origin == devmod.loads(devmod.dumps(module)).origin == origin
+    plain = devmod.create_with_fallback(kind, code, fmt, fmap)
+    assert module.save_to_bytes() == plain.save_to_bytes()
+    assert plain.origin is None
 
 
 @pytest.mark.row("R25", "R28")

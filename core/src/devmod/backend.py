@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from devmod._modules.const_loader import constant_identity as constant_identity
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
+    from devmod._modules.create import module_of as module_of
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from devmod._values.param import MAX_EXPRESSION as MAX_EXPRESSION
     from devmod._values.param import expression_text as expression_text
     from devmod._values.param import members_by_value as members_by_value
+    from devmod._values.payload import Payload as Payload
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
     from devmod._values.pipeline_constants import constants_of as constants_of
     from devmod._values.records import join_records as join_records
@@ -135,7 +137,7 @@ _NAMES = {
     "_formats.wire": "decode",
     "_modules.choice": "unknown_needs",
     "_modules.const_loader": "constant_identity",
-    "_modules.create": "create_own load_stored",
+    "_modules.create": "create_own load_stored module_of",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE usable_functions walk",
     "_modules.fallback": "FallbackModule",
     "_modules.payload": "PayloadModule check_fmap",
@@ -164,6 +166,7 @@ _NAMES = {
     "_values.info": "interface_text",
     "_values.limits": "LIMITS",
     "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
+    "_values.payload": "Payload",
     "_values.pipeline_constants": "PipelineConstant constants_of",
     "_values.records": "join_records",
     "_values.requirements": "Capabilities Requirements device_of_call fits requirements",

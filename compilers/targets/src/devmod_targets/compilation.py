@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Target
-from devmod.backend import check_fmap
+from devmod.backend import Payload, check_fmap, module_of
 from devmod.errors import (
     CompileError,
     FormatError,
@@ -28,7 +28,7 @@ from devmod_targets._arguments import folders, macros, strings
 from devmod_targets._compilers import architecture_problem, import_compiler, is_default
 from devmod_targets._interfaces import renames, subgroup_size, with_arguments
 from devmod_targets._read_source import file_hint, language_of, read_source, resembles_path
-from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.authoring import CompileRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,8 +50,6 @@ _PARTIAL = "--partial"
 #: The languages with a compiler or a translator of their own, and its module. Core's kinds use it,
 #: unless the language is their default.
 _FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
-#: The attribute of a module with the result of `validation_of`.
-_VALIDATION = "_devmod_validation"
 #: The key of an origin with the functions that `--partial` has left out.
 _LEFT_OUT = "left_out"
 
@@ -238,20 +236,9 @@ def _module(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"
         )
-    if runtime:
-        from devmod.backend import create_own
-
-        module = create_own(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
-    else:
-        from devmod.backend import FallbackModule
-
-        module = FallbackModule(spec, payload.fmt, payload.fmap, payload.code, payload.source)
-    # `create` has no parameter for the origin and for the files.
-    module.__dict__["_devmod_origin"] = payload.origin
-    module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
     if payload.files is not None:
-        module.__dict__["_devmod_files"] = {**_own_file(request), **payload.files}
-    return module
+        payload = payload.replace(files={**_own_file(request), **payload.files})
+    return module_of(payload, runtime=runtime)
 
 
 def _checked_payload(spec: TargetSpec, payload: object) -> Payload:
@@ -274,8 +261,10 @@ def validation_of(module: Module) -> tuple[str, str]:
     """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this
     process.
     """
-    result: tuple[str, str] = vars(module).get(_VALIDATION, ("", ""))
-    return result
+    payload = module._devmod_payload
+    if payload is None:
+        return "", ""
+    return payload.validator, payload.unvalidated
 
 
 def left_out_of(module: Module) -> dict[str, str]:
@@ -319,8 +308,8 @@ def files_read(module: Module) -> OwnNames | None:
     files: OwnNames = {}
     modules = module.imports if module.kind == "bundle" else (module,)
     for each in modules:
-        read = each.__dict__.get("_devmod_files")
-        if read is None:
+        payload = each._devmod_payload
+        if payload is None or payload.files is None:
             return None
-        files |= read
+        files |= payload.files
     return files

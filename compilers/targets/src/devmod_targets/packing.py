@@ -21,9 +21,10 @@ import devmod
 from devmod import FunctionInfo, Origin, Param
 from devmod.backend import (
     DYNAMIC_SHARED_MEMORY,
-    FallbackModule,
+    Payload,
     find_spec,
     loads_own,
+    module_of,
     open_regular,
     payload_of,
     walk,
@@ -279,9 +280,9 @@ def _module(
         taken.add((kind, variant, names[name]))
     if isinstance(code, Mapping):
         code = {names.get(name, name): shader for name, shader in code.items()}
-    module = FallbackModule(spec, fmt, {names[name]: info for name, info in fmap.items()}, code)
-    module.__dict__["_devmod_origin"] = Origin(kind, sources={file.name: sha256(data).hexdigest()})
-    return module
+    functions = {names[name]: info for name, info in fmap.items()}
+    origin = Origin(kind, sources={file.name: sha256(data).hexdigest()})
+    return module_of(Payload(kind, code, fmt, functions, origin=origin), runtime=False)
 
 
 def _read_payload(

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from devmod._modules.fallback import FallbackModule
     from devmod._values.code import Code, Functions, Source
+    from devmod._values.payload import Payload
     from devmod._values.spec import TargetSpec
 
     #: For const_loader, the two are its maps.
@@ -75,7 +77,10 @@ def create(
     """
     check_raw(f"create({kind!r}, …)")
     creator = lookup(CREATE, kind)
-    return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, source)
+    from devmod._values.payload import Payload
+
+    payload = Payload(kind, code, fmt, fmap, source)  # type: ignore[arg-type]
+    return _create_checked(creator, find_spec(kind), payload)
 
 
 def create_with_fallback(
@@ -109,6 +114,34 @@ def create_own(
     """Like `create_with_fallback`, of a payload that this program compiled itself: no policy is
     asked.
     """
+    from devmod._values.payload import Payload
+
+    return _create(Payload(kind, code, fmt, fmap, source))  # type: ignore[arg-type]
+
+
+def module_of(payload: Payload, *, runtime: bool = True) -> Module:
+    """Create the module of a payload that this program compiled itself, with its origin. No policy
+    is asked.
+
+    Parameters
+    ----------
+    payload
+        The payload.
+    runtime
+        Whether to make the module of an installed runtime, as `create_with_fallback` does. A
+        fallback saves the same bytes, and imports no runtime.
+    """
+    if runtime:
+        module = _create(payload)
+    else:
+        module = _fallback_of(payload)
+    module._devmod_payload = payload
+    module._devmod_origin = payload.origin
+    return module
+
+
+def _create(payload: Payload) -> Module:
+    kind = payload.kind
     forced = environment_flag(_FORCE)
     with shared_scan():
         spec = find_spec(kind)
@@ -118,12 +151,8 @@ def create_own(
         elif not forced:
             creator = registry.find(CREATE, kind)
         if creator is not None:
-            return _create_checked(creator, spec, kind, code, fmt, fmap, source)
-        from devmod._modules.fallback import FallbackModule
-
-        assert spec is not None
-        payload: Any = (fmt, fmap, code, source)  # FallbackModule checks them
-        module = FallbackModule(spec, *payload)
+            return _create_checked(creator, spec, payload)
+        module = _fallback_of(payload)
         if forced:
             module.variable = _FORCE
             return module
@@ -134,6 +163,14 @@ def create_own(
                 module.excluded = claim.distribution
                 break
         return module
+
+
+def _fallback_of(payload: Payload) -> FallbackModule:
+    from devmod._modules.fallback import FallbackModule
+
+    spec = find_spec(payload.kind)
+    assert spec is not None
+    return FallbackModule(spec, payload.fmt, payload.fmap, payload.code, payload.source)
 
 
 def load_from_bytes(kind: str, data: Buffer) -> Module:
@@ -193,7 +230,9 @@ def create_shared(kind: str, fmt: str, fmap: Functions, code: Code) -> Module | 
     loader = registry.used_claim(LOAD_FROM_BYTES, kind)
     if registry.used_claim(CREATE, kind).distribution != loader.distribution:
         return None
-    return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, None)
+    from devmod._values.payload import Payload
+
+    return _create_checked(creator, find_spec(kind), Payload(kind, code, fmt, fmap))
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
@@ -267,17 +306,10 @@ def load_shared_object(path: str, fmt: str) -> Module:
     return _call(LOAD_FROM_FILE, name, "", loader, path, fmt)
 
 
-def _create_checked(
-    creator: Any,
-    spec: TargetSpec | None,
-    kind: str,
-    code: Any,
-    fmt: str,
-    fmap: Any,
-    source: Source | None,
-) -> Module:
+def _create_checked(creator: Any, spec: TargetSpec | None, payload: Payload) -> Module:
     from devmod._modules.payload import check_fmap, check_payload
 
+    kind, code, fmt, fmap, source, *_ = payload
     if spec is not None:
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     elif kind != "const_loader":  # its creator checks the maps

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from devmod._values.code import Functions
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
+    from devmod._values.payload import Payload
     from devmod._values.records import TuningRecord
 
     RecordSource: TypeAlias = "Index | GivenRecords"
@@ -87,12 +88,13 @@ class Module(ProcessLocal, ABC):
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
-    #: The imports, the open file that the module is from, where its tuning records are, and the
-    #: origin or what reads it. The classes of backends set none of them.
+    #: The imports, the open file that the module is from, where its tuning records are, the origin
+    #: or what reads it, and the payload of `module_of`. The classes of backends set none of them.
     _devmod_imports: tuple[Module, ...] | None = None
     _devmod_file: Index | None = None
     _devmod_tuning: Records | None = None
     _devmod_origin: Any = None
+    _devmod_payload: Payload | None = None
 
     def _with(self, **attributes: Any) -> Self:
         """Return a copy with other attributes. A function refers to a copy of its module that has

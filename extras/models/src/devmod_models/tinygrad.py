@@ -22,8 +22,10 @@ from devmod import Origin, Target
 from devmod.backend import (
     TUNED,
     HostArray,
+    Payload,
     constant_identity,
-    create_own,
+    module_of,
+    payload_of,
     release_import_lock,
     walk,
 )
@@ -41,6 +43,7 @@ from devmod_targets.programs import make_program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from devmod.backend import Source
     from devmod_models._tinygrad.record import Recording, Report
 
 
@@ -654,13 +657,16 @@ class _Plan:
         toolchain = ""
         if module.origin:
             toolchain = module.origin.toolchain
+        payload = payload_of(module)
+        if payload is None:  # a bundle, of several architectures
+            return module
+        _, fmt, _, code = payload
+        source: Source | None = module.source
         if kind in _SEPARATE:
+            source = None
             code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
-            module = create_own(kind, code, module.format, functions)
-        module.__dict__["_devmod_origin"] = Origin(
-            str(self.target), f"tinygrad {_VERSION}, {toolchain}", self._options
-        )
-        return module
+        origin = Origin(str(self.target), f"tinygrad {_VERSION}, {toolchain}", self._options)
+        return module_of(Payload(kind, code, fmt, functions, source, origin))
 
 
 def _values(array: Any) -> HostArray:

@@ -47,8 +47,8 @@ class CudaModule(DriverModule):
     def make_binaries(self, fmt: str, code: bytes, names: Sequence[str]) -> Binaries:
         from devmod_cuda._binaries import Binaries
 
-        origin = self.__dict__.get("_devmod_origin")
-        return Binaries(fmt, code, names, archs=self._target_archs(), origin=origin)
+        archs = self._target_archs()
+        return Binaries(fmt, code, names, archs=archs, origin=self._devmod_origin)
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first

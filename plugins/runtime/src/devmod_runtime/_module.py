@@ -237,7 +237,7 @@ class RuntimeModule(PayloadModule):
                 return fitting_devices(name, [payload()])
 
             rules: dict[str, Any] = {
-                "origin": self.__dict__.get("_devmod_origin"),
+                "origin": self._devmod_origin,
                 "payload": (fmt, code),
                 "find_devices": find_devices,
             }
@@ -251,7 +251,7 @@ class RuntimeModule(PayloadModule):
             return TunedFunction(name, info, self.launcher(name, info), **rules)
 
         # Not the property: the function has no reference to the module.
-        records = self.__dict__.get("_devmod_tuning")
+        records = self._devmod_tuning
         return self._results.get(("function", name, id(records)), make)
 
     def _explain(self, error: ImportError) -> None:

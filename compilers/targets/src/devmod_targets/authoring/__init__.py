@@ -1,6 +1,7 @@
 """The build-side API for authors of compilers: declared functions and self-contained sources.
 
-A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Payload`.
+A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `devmod.backend.Payload`,
+which this module has too.
 
 - `complete_source` puts the defines, options and includes of a request into the text of a source
   payload.
@@ -16,6 +17,7 @@ docs/design/targets.md has the reasons.
 
 from __future__ import annotations
 
+from devmod.backend import Payload as Payload
 from devmod_targets._text import check_source_text, decode_source
 from devmod_targets._toolchain import Clang, SmallKernel, Toolchain
 from devmod_targets.authoring._declared import (
@@ -24,7 +26,7 @@ from devmod_targets.authoring._declared import (
     source_payload,
     warn_caller,
 )
-from devmod_targets.authoring._request import CompileRequest, Payload, check_target_options
+from devmod_targets.authoring._request import CompileRequest, check_target_options
 from devmod_targets.authoring._source import (
     Inliner,
     SelfContainedSource,
@@ -39,7 +41,6 @@ __all__ = [
     "CompileRequest",
     "CompilerReport",
     "Inliner",
-    "Payload",
     "SelfContainedSource",
     "SmallKernel",
     "Toolchain",

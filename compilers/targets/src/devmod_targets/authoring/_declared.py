@@ -8,6 +8,7 @@ from devmod import FunctionInfo, Interface, Param
 from devmod.backend import (
     DYNAMIC_SHARED_MEMORY,
     GRID_TAGS,
+    Payload,
     array_bytes,
     escape,
     parse_dtype,
@@ -15,7 +16,7 @@ from devmod.backend import (
 )
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
 from devmod_readers.parameters import Group, follower_numbers, group_values
-from devmod_targets.authoring._request import CompileRequest, Payload
+from devmod_targets.authoring._request import CompileRequest
 from devmod_targets.authoring._types import Functions, Reflected
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""The input of a target's compiler (CompileRequest) and its result (Payload)."""
+"""The input of a target's compiler."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from devmod_targets._paths import with_slashes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from devmod import FunctionInfo, Origin, Target, TargetSpec
-    from devmod.backend import Code, Source
+    from devmod import FunctionInfo, Target, TargetSpec
 
 
 def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
@@ -195,39 +194,3 @@ class CompileRequest(NamedTuple):
         ``function`` and ``log``.
         """
         return CompileError(text, kind=self.target.kind, **fields)
-
-
-class Payload(NamedTuple):
-    """The result of a compiler: the arguments of `devmod.create`, and their origin.
-
-    Parameters
-    ----------
-    kind, code, fmt, fmap, source
-        The arguments of `devmod.create`.
-    origin
-        An Origin, or None.
-    files
-        The files that the compiler read, besides the source and its own headers: path to the
-        SHA-256 of what it read. None if they are unknown: `devmod build` then does not cache the
-        result.
-    validator
-        The program that checked the source and compiles nothing, such as "naga"; "" if there is
-        none.
-    unvalidated
-        Why such a program did not check the source, with the command that installs it; "" if one
-        did, or the kind has none.
-    """
-
-    kind: str
-    code: Code
-    fmt: str
-    fmap: Mapping[str, FunctionInfo]
-    source: Source | None = None
-    origin: Origin | None = None
-    files: Mapping[str, str] | None = None
-    validator: str = ""
-    unvalidated: str = ""
-
-    def replace(self, **fields: Any) -> Payload:
-        """Return a payload with other values for some fields."""
-        return self._replace(**fields)

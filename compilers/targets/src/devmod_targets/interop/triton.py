@@ -14,10 +14,10 @@ from typing import Any
 
 import devmod
 from devmod import Target
-from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, create_own
+from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, Payload, module_of
 from devmod.errors import ArgumentError, CompileError, FormatError, list_names
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
-from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.authoring import CompileRequest
 from devmod_targets.triton.signature import Slot, expand_signature
 
 __all__ = ["compile", "load"]
@@ -63,7 +63,7 @@ def load(kernel: Any, fmt: str = "") -> devmod.Module:
     Triton specializes a kernel for the arguments that it was compiled for: pointers and ints that
     are multiples of 16, and ints that are 1. The kernel is valid for such arguments alone.
     """
-    return _module_of(payload_of(kernel, fmt))
+    return module_of(payload_of(kernel, fmt))
 
 
 def compile(  # noqa: A001 - what it does
@@ -166,7 +166,7 @@ def compile(  # noqa: A001 - what it does
         if isinstance(target, str):
             target = Target.parse(target)
         for variant in target.variants():
-            modules += map(_module_of, payloads(variant))
+            modules += map(module_of, payloads(variant))
     if len(modules) == 1:
         return modules[0]
     return devmod.bundle(*modules)
@@ -237,13 +237,6 @@ def _check_format(name: str, kind: str, binary: str, fmt: str, asm: Mapping[str,
             kind=kind,
             function=name,
         )
-
-
-def _module_of(payload: Payload) -> devmod.Module:
-    module = create_own(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
-    # `create` has no parameter for the origin.
-    module.__dict__["_devmod_origin"] = payload.origin
-    return module
 
 
 def _constant_numbers(source: Any) -> set[int]:

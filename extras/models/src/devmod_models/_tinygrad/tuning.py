@@ -11,7 +11,7 @@ from typing import Any
 
 import devmod
 from devmod import TuningRecord
-from devmod.backend import TUNED, create_own, payload_of
+from devmod.backend import TUNED, Payload, module_of, payload_of
 from devmod.errors import DevmodError, count_text
 from devmod_models._tinygrad.candidates import Amounts, Candidates
 from devmod_models._tinygrad.check import device_labels, run_program
@@ -53,10 +53,8 @@ def _with_variants(module: devmod.Module, rendered: Mapping[str, Any]) -> devmod
             extra={**interface.extra, **extra}, needs=[*interface.needs, TUNED]
         )
         functions[name] = info.replace(interface=tuned)
-    payload: Any = payload_of(module)
-    result = create_own(module.kind, payload[3], payload[1], functions)
-    result.__dict__["_devmod_origin"] = module.__dict__["_devmod_origin"]
-    return result
+    _, fmt, _, code = payload_of(module)  # type: ignore[misc]
+    return module_of(Payload(module.kind, code, fmt, functions, origin=module.origin))
 
 
 class Search:
