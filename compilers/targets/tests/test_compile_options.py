@@ -17,6 +17,7 @@ import pytest
 from test_manifest_schema import FULL
 
 import devmod
+from devmod_targets._arguments import Arguments
 from devmod_targets.build import read
 from devmod_targets.build.document import Document
 from devmod_targets.build.options import OPTIONS, CompileOptions, key_of
@@ -109,6 +110,9 @@ def test_the_parameters_of_compile_are_the_options() -> None:
     assert {name: parameter.default for name, parameter in options.items()} == {
         each.name: OPTIONS[each.name].argument(each.default) for each in fields(CompileOptions)
     }
+    given = Arguments()
+    for name, parameter in options.items():
+        assert getattr(given, name) == parameter.default
 
 
 @pytest.mark.parametrize("name", OPTIONS)

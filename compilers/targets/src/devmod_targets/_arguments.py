@@ -1,4 +1,4 @@
-"""Check the arguments of `devmod.compile`: strings, defines and folders."""
+"""The arguments of `devmod.compile`, and checks of strings, defines and folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import operator
 import os
 from contextlib import suppress
 from math import isfinite
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError
 from devmod_targets._text import is_utf8
@@ -14,7 +15,33 @@ from devmod_targets._text import is_utf8
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from devmod import FunctionInfo
+
     Path = str | os.PathLike[str]
+
+
+class Arguments(SimpleNamespace):
+    """The keyword arguments of `devmod.compile`, as they were given.
+
+    One that has no default here is only for compilers, which have it in `CompileRequest.others`.
+    """
+
+    name: str | None = None
+    language: str | None = None
+    fmap: Mapping[str, FunctionInfo] | None = None
+    options: str | Iterable[str] = ()
+    defines: Mapping[str, object] | None = None
+    include: Path | Iterable[Path] = ()
+    name_expressions: Iterable[str] = ()
+    block: Any = None
+    local: Any = None
+    shared_memory: Any = None
+    aliases: Any = None
+    subgroup: Any = None
+    tune: Any = None
+    constraints: Any = ()
+    sizes: Any = ()
+    grid: Any = None
 
 
 def strings(argument: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from devmod import FunctionInfo, Interface
+    from devmod.backend import Payload
+    from devmod_targets._arguments import Arguments
 
     Locals = Mapping[str, Local | Mapping[str, Local]]
     SharedMemory = int | Local | Mapping[str, int | Local]
@@ -34,28 +36,14 @@ _UNKNOWN = Toolchain("", SmallKernel(""))
 
 
 def with_arguments(
-    kind: str,
-    fmap: Functions,
-    *,
-    names: Names,
-    subgroup: int | None,
-    block: Any,
-    grid: Any,
-    tuned: bool,
-    local: Locals | None,
-    shared_memory: SharedMemory | None,
-    left_out: Sequence[str] = (),
+    payload: Payload, given: Arguments, *, tuned: bool, left_out: Sequence[str]
 ) -> Functions:
-    """Return the functions with the arguments of `devmod.compile` in their interfaces.
+    """Return the functions of a payload with the arguments of `devmod.compile` in their interfaces.
 
     Parameters
     ----------
-    kind, fmap
-        The kind, for a message, and the functions.
-    names
-        The names of parameters in the source, each with the name to use.
-    subgroup, block, grid, local, shared_memory
-        The arguments of `devmod.compile`.
+    payload, given
+        The payload, and the arguments.
     tuned
         Whether the functions have variants.
     left_out
@@ -67,19 +55,20 @@ def with_arguments(
         An argument is invalid, contradicts the kernel, or is for a function or a parameter that
         does not exist.
     """
-    result = dict(fmap)
-    for name, info in fmap.items():
+    kind = payload.kind
+    names = _renames(given.aliases)
+    result = dict(payload.fmap)
+    for name, info in payload.fmap.items():
         if names:
             info = _renamed(kind, name, info, names)
-        if subgroup is not None:
-            info = _with_subgroup(kind, name, info, subgroup)
+        if given.subgroup is not None:
+            info = _with_subgroup(kind, name, info, given.subgroup)
         result[name] = info
     fmap = dict(result)
-    if left_out:
-        block = _without(block, left_out)
-        grid = _without(grid, left_out)
-        local = _without(local, left_out)
-        shared_memory = _without(shared_memory, left_out)
+    block = _without(given.block, left_out)
+    grid = _without(given.grid, left_out)
+    local = _without(given.local, left_out)
+    shared_memory = _without(given.shared_memory, left_out)
 
     if isinstance(local, SharedDefaults):
         local = local.locals_of(fmap)
@@ -106,12 +95,12 @@ def with_arguments(
 
 def _without(value: Any, functions: Sequence[str]) -> Any:
     """Return an argument of `devmod.compile` without the values of some functions."""
-    if not hasattr(value, "items") or isinstance(value, SharedDefaults):
+    if not functions or not hasattr(value, "items") or isinstance(value, SharedDefaults):
         return value
     return {name: each for name, each in value.items() if name not in functions}
 
 
-def renames(aliases: Mapping[str, Iterable[str]] | None) -> OwnNames:
+def _renames(aliases: Mapping[str, Iterable[str]] | None) -> OwnNames:
     """Return the names of `aliases`, each with the name to use."""
     if aliases is None:
         return {}
@@ -166,13 +155,22 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Names) -> Function
     return info.replace(interface=interface.replace(params=params, blocks=blocks))
 
 
-def subgroup_size(size: Any) -> int | None:
-    if size is None or (type(size) is int and size in SUBGROUP_SIZES):
-        return size
-    raise CompileError(
-        f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}",
-        argument="subgroup",
-    )
+def is_tuned(language: str, given: Arguments) -> bool:
+    """Return whether a source may have variants. A function of Triton may have its own."""
+    if language == "Triton":
+        return True
+    return bool(given.tune or given.constraints or given.sizes or given.grid)
+
+
+def check_arguments(given: Arguments) -> None:
+    """Raise CompileError for arguments `aliases` and `subgroup` that are wrong for any source."""
+    _renames(given.aliases)
+    size = given.subgroup
+    if size is not None and not (type(size) is int and size in SUBGROUP_SIZES):
+        raise CompileError(
+            f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}",
+            argument="subgroup",
+        )
 
 
 def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> FunctionInfo:

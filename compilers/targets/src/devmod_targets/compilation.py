@@ -9,9 +9,8 @@ docs/design/targets.md has the reasons.
 from __future__ import annotations
 
 import os
-from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Target
@@ -24,21 +23,18 @@ from devmod.errors import (
     list_names,
 )
 from devmod.targets import KINDS
-from devmod_targets._arguments import folders, macros, strings
+from devmod_targets._arguments import Arguments, folders, macros, strings
 from devmod_targets._compilers import architecture_problem, import_compiler, is_default
-from devmod_targets._interfaces import renames, subgroup_size, with_arguments
+from devmod_targets._interfaces import check_arguments, is_tuned, with_arguments
 from devmod_targets._read_source import file_hint, language_of, read_source, resembles_path
 from devmod_targets.authoring import CompileRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from devmod import FunctionInfo, Module, TargetSpec
+    from devmod import Module, TargetSpec
     from devmod_targets._compilers import Compiler
+    from devmod_targets._read_source import SourceText
 
     Path = str | os.PathLike[str]
-    Define = str | int | float | bool | None
-    Functions = Mapping[str, FunctionInfo]
     #: Those that are added one by one.
     OwnNames = dict[str, str]
 
@@ -50,6 +46,8 @@ _PARTIAL = "--partial"
 #: The languages with a compiler or a translator of their own, and its module. Core's kinds use it,
 #: unless the language is their default.
 _FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
+#: The arguments that have a field in the request.
+_IN_REQUEST = {*CompileRequest._fields}
 #: The key of an origin with the functions that `--partial` has left out.
 _LEFT_OUT = "left_out"
 
@@ -59,17 +57,10 @@ def compile_source(
     source: Path | bytes | bytearray | memoryview,
     target: Target,
     *,
-    name: str | None = None,
-    language: str | None = None,
-    fmap: Mapping[str, FunctionInfo] | None = None,
-    options: str | Iterable[str] = (),
-    defines: Mapping[str, Define] | None = None,
-    include: Path | Iterable[Path] = (),
-    name_expressions: Iterable[str] = (),
     runtime: bool = True,
     listings: bool = True,
     root: str = "",
-    **others: Any,
+    **arguments: Any,
 ) -> Module:
     """Return the module of a source. `devmod.compile` documents the parameters and the errors.
 
@@ -77,71 +68,37 @@ def compile_source(
     ----------
     spec
         The spec of the target's kind. It names a compiler.
-    source, target, name, language, fmap, options, defines, include, name_expressions
+    source, target
         The arguments of `devmod.compile`, with the target parsed.
     runtime
         Whether to make the module of an installed runtime. A fallback saves the same bytes, and
         imports no runtime.
     listings, root
         Those of `CompileRequest`.
-    others
-        The further arguments of `devmod.compile`. Some change the interfaces of the functions; the
-        compiler gets all of them.
+    arguments
+        The keyword arguments of `devmod.compile`: the attributes of `Arguments`.
     """
+    given = Arguments(**arguments)
     try:
         compiler, variants = import_compiler(spec)
-        text = read_source(source, spec, language)
-        _check_name(name)
-        own_language = _checked_language(spec, target, language, text.suffix)
-        if isinstance(options, str):
-            options = options.split()
-        all_options = strings("options", options)
-        if fmap is not None:
-            fmap = check_fmap(spec.kind, fmap)
-        request = partial(
-            CompileRequest,
-            text.text,
-            data=text.data or b"",
-            name=text.shown_name,
-            folder=text.folder,
-            stem=name or os.path.splitext(text.name)[0] or "main",
-            language=own_language,
-            fmap=fmap,
-            options=tuple(each for each in all_options if each not in (_WERROR, _STRICT, _PARTIAL)),
-            warnings_as_errors=_WERROR in all_options,
-            strict=_STRICT in all_options,
-            partial=_PARTIAL in all_options,
-            defines=macros(defines),
-            include=folders(include),
-            name_expressions=strings("name_expressions", name_expressions),
-            listings=listings,
-            root=root,
-            others=others,
-        )
-        is_tuned = _is_tuned(own_language, others)
-        change = partial(
-            with_arguments,
-            spec.kind,
-            names=renames(others.get("aliases")),
-            subgroup=subgroup_size(others.get("subgroup")),
-            block=others.get("block"),
-            grid=others.get("grid"),
-            tuned=is_tuned,
-            local=others.get("local"),
-            shared_memory=others.get("shared_memory"),
-        )
-        compile_one = partial(_compile, spec, compiler, change)
+        text = read_source(source, spec, given.language)
+        _check_name(given.name)
+        language = _checked_language(spec, target, given.language, text.suffix)
+        request = _request(spec, target, text, language, given)
+        request = request.replace(listings=listings, root=root)
+        check_arguments(given)
+        compilation = _Compilation(spec, compiler, given, is_tuned(language, given))
         modules = []
         for variant in variants(target):
+            own = request.replace(target=variant)
             try:
-                own = request(variant)
-                if is_tuned:
-                    payloads = _payloads(own, compile_one)
+                if compilation.tuned:
+                    payloads = _payloads(own, compilation)
                 else:
                     # Not in a function: warnings name the caller of `devmod.compile` by frames.
-                    payloads = [compile_one(own)]
+                    payloads = [compilation.compile(own)]
                 for payload in payloads:
-                    modules.append(_module(spec, own, payload, name=name, runtime=runtime))
+                    modules.append(_module(own, payload, given.name, runtime=runtime))
             except CompileError as error:
                 _explain(error, source)
                 if variant != target:
@@ -153,6 +110,37 @@ def compile_source(
     except CompileError as error:
         error.kind = error.kind or spec.kind
         raise
+
+
+def _request(
+    spec: TargetSpec, target: Target, text: SourceText, language: str, given: Arguments
+) -> CompileRequest:
+    """Return the request for a kind's compiler."""
+    options = given.options
+    if isinstance(options, str):
+        options = options.split()
+    options = strings("options", options)
+    fmap = given.fmap
+    if fmap is not None:
+        fmap = check_fmap(spec.kind, fmap)
+    return CompileRequest(
+        text.text,
+        target,
+        data=text.data or b"",
+        name=text.shown_name,
+        folder=text.folder,
+        stem=given.name or os.path.splitext(text.name)[0] or "main",
+        language=language,
+        fmap=fmap,
+        options=tuple(each for each in options if each not in (_WERROR, _STRICT, _PARTIAL)),
+        warnings_as_errors=_WERROR in options,
+        strict=_STRICT in options,
+        partial=_PARTIAL in options,
+        defines=macros(given.defines),
+        include=folders(given.include),
+        name_expressions=strings("name_expressions", given.name_expressions),
+        others={name: each for name, each in vars(given).items() if name not in _IN_REQUEST},
+    )
 
 
 def _check_name(name: object) -> None:
@@ -181,7 +169,7 @@ def _explain(error: CompileError, source: object) -> None:
         error.args = (f"{error}. {is_text}. {file_hint(source)}",)
 
 
-def _payloads(request: CompileRequest, compile_one: Compiler) -> list[Payload]:
+def _payloads(request: CompileRequest, compilation: _Compilation) -> list[Payload]:
     """Return the payloads of a tuned function for one target."""
     from devmod_targets.tuning import compile_variants
 
@@ -189,49 +177,59 @@ def _payloads(request: CompileRequest, compile_one: Compiler) -> list[Payload]:
     if request.language in _FRONT_ENDS:
         front_end = import_module(_FRONT_ENDS[request.language])
         configurations = getattr(front_end, "configurations", None)
-    return compile_variants(request, compile_one, configurations)
+    return compile_variants(request, compilation.given, compilation.compile, configurations)
 
 
-def _is_tuned(language: str, others: Mapping[str, Any]) -> bool:
-    """Return whether a source may have variants. A function of Triton may have its own."""
-    if language == "Triton":
-        return True
-    return any(others.get(name) for name in ("tune", "constraints", "sizes", "grid"))
+class _Compilation(NamedTuple):
+    """What the compiles of a source have in common.
 
+    Attributes
+    ----------
+    spec, compiler
+        The kind's spec and its compiler.
+    given
+        The arguments of `devmod.compile`.
+    tuned
+        Whether the source may have variants.
+    """
 
-def _compile(
-    spec: TargetSpec,
-    compiler: Compiler,
-    change: Callable[..., Functions],
-    request: CompileRequest,
-) -> Payload:
-    """Return the payload of a request, with the arguments of `devmod.compile` in its functions."""
-    front_end = _FRONT_ENDS.get(request.language)
-    payload: object
-    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
-        payload = import_module(front_end).compile(request, compiler)
-    else:
-        payload = compiler(request)
-    payload = _checked_payload(spec, payload)
-    if request.strict and payload.unvalidated:
-        raise CompileError(
-            f"--strict needs a validator for the {request.language} source: {payload.unvalidated}"
-        )
-    # A text of WGSL has no directives any more.
-    if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":
-        _check_closed(payload)
-    left_out = ()
-    if payload.origin is not None:
-        left_out = tuple(payload.origin.extra.get(_LEFT_OUT, ()))
-    return payload.replace(fmap=change(payload.fmap, left_out=left_out))
+    spec: TargetSpec
+    compiler: Compiler
+    given: Arguments
+    tuned: bool
+
+    def compile(self, request: CompileRequest) -> Payload:
+        """Return the payload of a request, with the arguments of `devmod.compile` in its
+        functions.
+        """
+        spec = self.spec
+        front_end = _FRONT_ENDS.get(request.language)
+        result: object
+        if front_end and spec.kind in KINDS and not is_default(spec, request.language):
+            result = import_module(front_end).compile(request, self.compiler)
+        else:
+            result = self.compiler(request)
+        payload = _checked_payload(spec, result)
+        if request.strict and payload.unvalidated:
+            raise CompileError(
+                f"--strict needs a validator for the {request.language} source: {payload.unvalidated}"
+            )
+        # A text of WGSL has no directives any more.
+        if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":
+            _check_closed(payload)
+        left_out = ()
+        if payload.origin is not None:
+            left_out = tuple(payload.origin.extra.get(_LEFT_OUT, ()))
+        fmap = with_arguments(payload, self.given, tuned=self.tuned, left_out=left_out)
+        return payload.replace(fmap=fmap)
 
 
 def _module(
-    spec: TargetSpec, request: CompileRequest, payload: Payload, *, name: str | None, runtime: bool
+    request: CompileRequest, payload: Payload, name: str | None, *, runtime: bool
 ) -> Module:
     # A fallback has its name from the kernel. Another kind than core's may use the name in another
     # way.
-    if runtime and name is not None and name not in payload.fmap and spec.kind in KINDS:
+    if runtime and name is not None and name not in payload.fmap and payload.kind in KINDS:
         raise CompileError(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"

@@ -39,6 +39,7 @@ from devmod.errors import (
     ToolchainNotFoundError,
     list_names,
 )
+from devmod_targets._arguments import Arguments
 from devmod_targets.authoring import CompileRequest, Payload
 
 Constant = bool | int | float | str
@@ -54,15 +55,18 @@ TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
 def compile_variants(
-    request: CompileRequest, compile_one: _Compile, configurations: _Configurations | None
+    request: CompileRequest,
+    given: Arguments,
+    compile_one: _Compile,
+    configurations: _Configurations | None,
 ) -> list[Payload]:
     """Compile each variant of a source, and return the payloads with the tuned functions: one if
     the receiver can set the constants, else one for all variants with equal ones.
 
     Parameters
     ----------
-    request
-        The request, with the arguments in its `others`.
+    request, given
+        The request, and the arguments of `devmod.compile`.
     compile_one
         Compiles a request. Its functions have the expressions of `grid` and `block` in their key
         ``tune``.
@@ -75,15 +79,14 @@ def compile_variants(
     CompileError
         A variant does not compile, and a note names it; or an argument is invalid.
     """
-    tune = request.others.get("tune")
     keys: _Names = ()
     variants: Sequence[dict[str, Constant]] = ()
-    if tune:
-        variants = _read_variants(tune, request.others.get("constraints"))
+    if given.tune:
+        variants = _read_variants(given.tune, given.constraints)
     elif configurations is not None:
         variants, keys = configurations(request)
     if not variants:
-        return [_plain_payload(request, compile_one)]
+        return [_plain_payload(request, given, compile_one)]
     for name in variants[0]:
         if name in request.defines:
             raise request.error(
@@ -97,11 +100,12 @@ def compile_variants(
     def compile_variant(constants: Constants) -> Payload:
         return compile_one(_with_constants(request, constants))
 
-    return join_variants(request, compile_variant, variants, keys, shader)
+    return join_variants(request, given, compile_variant, variants, keys, shader)
 
 
 def join_variants(
     request: CompileRequest,
+    given: Arguments,
     compile_variant: Callable[[Constants], Payload],
     variants: Sequence[Constants],
     keys: Sequence[str] = (),
@@ -111,8 +115,8 @@ def join_variants(
 
     Parameters
     ----------
-    request
-        The request, for messages and for `sizes`.
+    request, given
+        The request, for messages, and the arguments of `devmod.compile`, for `sizes` and `grid`.
     compile_variant
         Compiles a variant, given its constants.
     variants
@@ -122,8 +126,8 @@ def join_variants(
     shader
         The payload without the constants, whose pipelines may have them.
     """
-    sizes = _texts("sizes", request.others.get("sizes"))
-    build = _Build(request, compile_variant, variants, sizes or keys)
+    sizes = _texts("sizes", given.sizes)
+    build = _Build(request, compile_variant, variants, sizes or keys, has_grid=bool(given.grid))
     payloads = build.payloads(shader)
     for name in sizes:
         if name not in build.sizes_found:
@@ -134,10 +138,10 @@ def join_variants(
     return payloads
 
 
-def _plain_payload(request: CompileRequest, compile_one: _Compile) -> Payload:
+def _plain_payload(request: CompileRequest, given: Arguments, compile_one: _Compile) -> Payload:
     """Return the payload of a source without variants, which no argument may be for."""
     for argument in ("constraints", "sizes", "grid", "block"):
-        value = request.others.get(argument)
+        value = getattr(given, argument)
         if value and (argument != "block" or isinstance(value, str)):
             raise request.error(
                 f"{argument}= is for a tuned function: pass tune= too",
@@ -308,7 +312,10 @@ class _Build:
         compile_variant: Callable[[Constants], Payload],
         variants: Sequence[Constants],
         sizes: Sequence[str],
+        *,
+        has_grid: bool,
     ) -> None:
+        self._has_grid = has_grid
         self._request = request
         self._compile_variant = compile_variant
         self._variants = variants
@@ -326,7 +333,7 @@ class _Build:
             with _naming(constants):
                 variants.append(_Variant(constants, self._compile_variant(constants)))
         first = variants[0].payload
-        if self._request.language == "Triton" and not self._request.others.get("grid"):
+        if self._request.language == "Triton" and not self._has_grid:
             self._check_triton_constants()
         if first.fmt in self._request.spec.source_formats and first.fmt != "wgsl":
             self._check_source(first)

@@ -7,8 +7,8 @@ A field of `CompileOptions` is an option: its name, its type and its default in 
 - the keys of a manifest's tables (`manifest.Section`), and their JSON schema,
 - the fields of a job, which the key of the build cache contains, and the job's arguments.
 
-`devmod.compile` has a parameter for each field; a test compares the two. An argument that
-`compile_source` does not know reaches the compiler of the kind as `CompileRequest.others`.
+`devmod.compile` has a parameter for each field; a test compares the two. An argument without a
+field of the request reaches the compiler of the kind as `CompileRequest.others`.
 """
 
 from __future__ import annotations
@@ -582,7 +582,7 @@ def _are_constants(values: object) -> bool:
 # Where to change: an option of `devmod.compile`
 #   here: a field with its texts and its forms
 #   also: `core/src/devmod/_modules/compile.py` (`compile`): the parameter, which
-#     `compilers/targets/src/devmod_targets/compilation.py` has again; its use:
+#     `compilers/targets/src/devmod_targets/_arguments.py` (`Arguments`) has again; its use:
 #     `compilers/targets/src/devmod_targets/_interfaces.py` (`with_arguments`) if it changes
 #     interfaces, or the kind's compiler (`others` of
 #     `compilers/targets/src/devmod_targets/authoring/_request.py`); docs/manifest.md

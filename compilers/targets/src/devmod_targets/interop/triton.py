@@ -17,6 +17,7 @@ from devmod import Target
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, Payload, module_of
 from devmod.errors import ArgumentError, CompileError, FormatError, list_names
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
+from devmod_targets._arguments import Arguments
 from devmod_targets.authoring import CompileRequest
 from devmod_targets.triton.signature import Slot, expand_signature
 
@@ -155,10 +156,9 @@ def compile(  # noqa: A001 - what it does
                     kind=target.kind,
                 )
             return [payload(target, {})]
-        request = CompileRequest(
-            "", target, language="Triton", others={"sizes": sizes, "grid": grid}
-        )
-        return join_variants(request, lambda values: payload(target, values), variants, keys)
+        request = CompileRequest("", target, language="Triton")
+        own = Arguments(sizes=sizes, grid=grid)
+        return join_variants(request, own, lambda values: payload(target, values), variants, keys)
 
     several = [targets] if isinstance(targets, (str, Target)) else list(targets)
     modules: list[devmod.Module] = []
