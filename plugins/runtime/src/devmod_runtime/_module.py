@@ -216,7 +216,7 @@ class RuntimeModule(PayloadModule):
         return self._results.get(("own", key), make)
 
     def _function(self, name: str, info: FunctionInfo) -> Function:
-        from devmod_runtime._launch.function import Function
+        from devmod_runtime._launch.function import Function, Rules
 
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
@@ -236,19 +236,17 @@ class RuntimeModule(PayloadModule):
 
                 return fitting_devices(name, [payload()])
 
-            rules: dict[str, Any] = {
-                "origin": self._devmod_origin,
-                "payload": (fmt, code),
-                "find_devices": find_devices,
-            }
+            rules = Rules(
+                origin=self._devmod_origin, payload=(fmt, code), find_devices=find_devices
+            )
             if info.interface is None or "tune" not in info.interface.extra:
-                return Function(name, info, self.launcher(name, info), **rules)
+                return Function(name, info, self.launcher(name, info), rules=rules)
             from devmod_runtime._tuning.function import TunedFunction
 
-            rules["own"] = payload()
+            rules = rules._replace(own=payload())
             if records is not None:
-                rules["find_records"] = records
-            return TunedFunction(name, info, self.launcher(name, info), **rules)
+                rules = rules._replace(find_records=records)
+            return TunedFunction(name, info, self.launcher(name, info), rules=rules)
 
         # Not the property: the function has no reference to the module.
         records = self._devmod_tuning

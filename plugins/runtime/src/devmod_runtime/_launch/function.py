@@ -194,6 +194,7 @@ class Rules(NamedTuple):
     only: Mapping[str, Any] | None = None
 
 
+_NO_RULES = Rules()
 Opening.kernel_call = KernelCall
 
 
@@ -226,7 +227,7 @@ class Function(ProcessLocal):
         *,
         kernels: Once | None = None,
         interface: Interface | None = None,
-        **rules: Any,
+        rules: Rules = _NO_RULES,
     ) -> None:
         """Make a function.
 
@@ -239,15 +240,15 @@ class Function(ProcessLocal):
             The kernels by device, of the function from which this one is derived.
         interface
             The interface, if it is not the launcher's or that of `info`.
-        **rules
-            The fields of `Rules`.
+        rules
+            The rules for its calls.
         """
         self.name = name
         self.info = info
         self._launcher = launcher
         #: The class without the method of a plain call.
         self._class: type[Self] = type(self)  # type: ignore[assignment]
-        self._rules = Rules(**rules)
+        self._rules = rules
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
         if kernels is None:
@@ -519,15 +520,14 @@ class Function(ProcessLocal):
             was_open = own is not None and own.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
         rules = self._specialized_rules(constants)
-        return self._class(self.name, self.info, launcher, interface=interface, **rules)
+        return self._class(self.name, self.info, launcher, interface=interface, rules=rules)
 
-    def _specialized_rules(self, constants: Mapping[str, object]) -> dict[str, Any]:
+    def _specialized_rules(self, constants: Mapping[str, object]) -> Rules:
         """Return the rules of the function with constants set."""
-        rules = self._rules._asdict()
         resolve = self._rules.resolve
-        if resolve is not None:
-            rules["resolve"] = lambda device: resolve(device).specialize(**constants)
-        return rules
+        if resolve is None:
+            return self._rules
+        return self._rules._replace(resolve=lambda device: resolve(device).specialize(**constants))
 
     def _refuse_parameters(self, constants: Mapping[str, object]) -> None:
         """Raise ArgumentError if one of the constants is an argument of a call."""
@@ -604,15 +604,13 @@ class Function(ProcessLocal):
         **rules
             Fields of `Rules`.
         """
-        interface = self._signature.interface
-        rules = self._rules._asdict() | rules
         return self._class(
             self.name,
             self.info,
             self._launcher,
             kernels=self._kernels,
-            interface=interface,
-            **rules,
+            interface=self._signature.interface,
+            rules=self._rules._replace(**rules),
         )
 
     def open(self, device: Device | None = None) -> Kernel:

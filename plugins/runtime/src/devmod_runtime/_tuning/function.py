@@ -13,12 +13,20 @@ from typing import Any, Self
 from devmod import FunctionInfo, Interface
 from devmod._modules.choice import interface_of
 from devmod._values.tuning import interface_with_block
-from devmod.backend import ExpressionError, Variant, debug, names_in, parse_dtype, tuning_of
+from devmod.backend import (
+    ExpressionError,
+    Once,
+    Variant,
+    debug,
+    names_in,
+    parse_dtype,
+    tuning_of,
+)
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, list_names
 from devmod_runtime._device.device import Device
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.config import Dims, LaunchRequest
-from devmod_runtime._launch.function import Function, PerInstance, describe
+from devmod_runtime._launch.function import Function, PerInstance, Rules, describe
 from devmod_runtime._launch.launcher import LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._launch.plain_call import Callers
@@ -38,9 +46,9 @@ class VariantFunction(Function):
 
     variant: Variant
 
-    def __init__(self, variant: Variant, *args: Any, **rules: Any) -> None:
+    def __init__(self, variant: Variant, *args: Any, **keywords: Any) -> None:
         self.variant = variant
-        super().__init__(*args, **rules)
+        super().__init__(*args, **keywords)
 
     @property
     def label(self) -> str:
@@ -64,8 +72,9 @@ class TunedFunction(Function):
         info: FunctionInfo,
         launcher: Launcher,
         *,
+        kernels: Once | None = None,
         interface: Interface | None = None,
-        **rules: Any,
+        rules: Rules,
     ) -> None:
         tuning = tuning_of(info.interface)
         assert tuning is not None
@@ -77,7 +86,7 @@ class TunedFunction(Function):
             interface = interface_with_block(info.interface, tuning.variants[0])
             if interface.newer:  # all variants have its parameters
                 interface = info.interface
-        super().__init__(name, info, launcher, interface=interface, **rules)
+        super().__init__(name, info, launcher, kernels=kernels, interface=interface, rules=rules)
         #: The candidates whose variants it has, its own payload alone if it is of no bundle.
         self._candidates: Sequence[Any] = [self._rules.own]
         if self._rules.joined:
@@ -128,11 +137,11 @@ class TunedFunction(Function):
             if only is None:
                 only = self.tuning.variants[0].constants
             only = {**only, name: value}
-        rules = self._specialized_rules(constants) | {"constants": others, "only": only}
+        rules = self._specialized_rules(constants)._replace(constants=others, only=only)
         if only in self.variants and others == self._rules.constants:
-            return self.replace(**rules)  # it shares what is built
+            return self.replace(**rules._asdict())  # it shares what is built
         self._launcher.specialize({**others, **(only or {})})  # raises the errors
-        return self._class(self.name, self.info, self._launcher, **rules)
+        return self._class(self.name, self.info, self._launcher, rules=rules)
 
     def launch_config(
         self,
