@@ -258,11 +258,15 @@ class OtherExtent:
         self,
         function: Any,
         args: Sequence[Any],
-        *launch: Any,
+        grid: Any,
+        block: Any,
+        threads: Any,
+        stream: Stream,
+        shared_memory: Any,
+        *,
         program: str,
     ) -> None:
-        *dims, stream, shared_memory = launch
-        request = function.requested(args, *dims, shared_memory)
+        request = function.requested(args, grid, block, threads, shared_memory)
         launched, request = function.chosen(stream.device, request, [])
         self.kernel = launched.open(stream.device)
         _, self.shape = launched._config_reader.resolve(request, self.kernel)
@@ -527,12 +531,13 @@ class Step:
 
     def call(self, stream: Stream, named: Named, make: Any = KernelCall) -> Any:
         """Return the checked launch. `make` is the class of the call."""
-        *dims, _ = self.dims(named)
+        grid, block, threads, _ = self.dims(named)
         if not self.function._launcher.has_grid:
-            dims = [None] * 3
+            grid = block = threads = None
         args = [self.value(each.value, named) for each in self.arguments]
+        program = self.program.name
         try:
-            return make(self.function, args, *dims, stream, None, program=self.program.name)
+            return make(self.function, args, grid, block, threads, stream, None, program=program)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
