@@ -342,7 +342,7 @@ class Tape:
         missing = _without_values(effects(each_call(self.calls)))
         items = self.calls
         if missing:
-            items, *_ = _split(items, missing, set(), {})
+            items = _split(items, missing, set(), {}).once
         _run(items, self._values, {})
 
 
@@ -477,11 +477,11 @@ def record(
     made = [_array(flat[name], names.take(name), each.shape) for name, each in results.items()]
     given = {each.buffer for each in own}
     named = _held_arrays(held, given, names)
-    once, kept, states, dynamic = _split(tape.calls, given, {each.buffer for each in made}, named)
-    _run(once, {}, {})
-    _check_assigned(before, held, kept, dynamic)
-    fixed = _used(once)
-    return Recording(kept, own, made, named, states, variables, names, fixed, {})
+    split = _split(tape.calls, given, {each.buffer for each in made}, named)
+    _run(split.once, {}, {})
+    _check_assigned(before, held, split.rest, split.dynamic)
+    fixed = _used(split.once)
+    return Recording(split.rest, own, made, named, split.states, variables, names, fixed, {})
 
 
 def _check_assigned(
@@ -549,11 +549,29 @@ def _held_arrays(
     return result
 
 
-def _split(
-    calls: Calls, inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]
-) -> tuple[Calls, Calls, set[UOp], set[UOp]]:
-    """Return the calls that depend on constants alone, the others, the buffers that are state, and
-    those whose values differ from call to call.
+class _Split(NamedTuple):
+    """The calls of a recording, by what they depend on.
+
+    Attributes
+    ----------
+    once
+        The calls that depend on constants alone.
+    rest
+        The others.
+    states
+        The buffers that are state.
+    dynamic
+        The buffers whose values differ from call to call.
+    """
+
+    once: Calls
+    rest: Calls
+    states: set[UOp]
+    dynamic: set[UOp]
+
+
+def _split(calls: Calls, inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]) -> _Split:
+    """Split the calls of a recording.
 
     A buffer that the function has made and still holds at its end, such as a cache that its first
     call makes, is state. The calls that fill it before any other uses it are constant. It is no
@@ -599,7 +617,7 @@ def _split(
 
     rest = replaced(calls, kept)
     states = {each for each in own if each.is_realized} | (late - renewed)
-    return once, rest, states, dynamic
+    return _Split(once, rest, states, dynamic)
 
 
 def _fills(call: UOp, buffer: UOp) -> bool:
