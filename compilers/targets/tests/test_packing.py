@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alone import core_alone as core_alone
@@ -18,6 +19,7 @@ from command_line import call as run
 from each_case import refusal
 
 import devmod
+from devmod.backend import Payload, module_of
 from devmod_targets import packing
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -390,13 +392,27 @@ def test_the_directory_of_an_archive_is_bounded_by_what_is_read(
         )
 
 
+def packed(name: str, kind: str, code: Any, fmt: str, words: bytes = b"payload") -> devmod.Module:
+    """Return a module with the origin that `devmod pack` gives a file of `words`."""
+    origin = devmod.Origin(kind, sources={name: hashlib.sha256(words).hexdigest()})
+    return module_of(Payload(kind, code, fmt, {}, origin=origin), runtime=False)
+
+
+def test_unpack_writes_no_shader_with_a_flag_that_its_file_cannot_have(tmp_path: Path) -> None:
+    words = (VECTORS / "plain.spv").read_bytes()
+    for flag in (0, 1):
+        shader = flag.to_bytes(4, "little") + (len(words) // 4).to_bytes(8, "little") + words
+        module = packed("k.spv", "vulkan", {"k": shader}, "spv", words)
+        devmod.save(module, tmp_path / f"{flag}.devmod")
+    assert packing.unpack(tmp_path / "0.devmod", tmp_path / "out") == 1
+    assert (tmp_path / "out" / "k.spv").read_bytes() == words
+    with pytest.raises(devmod.FormatError, match="has no files of `devmod pack`"):
+        packing.unpack(tmp_path / "1.devmod", tmp_path / "other")
+
+
 @pytest.mark.parametrize("name", ["../k.cubin", "/tmp/k.cubin", "a/../../k.cubin", ""])
 def test_unpack_writes_into_its_folder_alone(tmp_path: Path, name: str) -> None:
-    module = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
-    module.__dict__["_devmod_origin"] = devmod.Origin(
-        "cuda", sources={name: hashlib.sha256(b"payload").hexdigest()}
-    )
-    devmod.save(module, tmp_path / "k.devmod")
+    devmod.save(packed(name, "cuda", b"payload", "cubin"), tmp_path / "k.devmod")
     with pytest.raises(
         devmod.FormatError, match=r"which cannot be written there|has no files of `devmod pack`"
     ):
@@ -414,12 +430,8 @@ def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError, match="is not a bundle"):
         packing.unpack(folder / "sm_80.cubin", tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    one = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
-    two = devmod.create_with_fallback("rocm", b"payload", "hsaco", {})
-    for each in (one, two):
-        each.__dict__["_devmod_origin"] = devmod.Origin(
-            "cuda", sources={"k.cubin": hashlib.sha256(b"payload").hexdigest()}
-        )
+    one = packed("k.cubin", "cuda", b"payload", "cubin")
+    two = packed("k.cubin", "rocm", b"payload", "hsaco")
     devmod.save(devmod.bundle(one, two), tmp_path / "twice.devmod")
     with pytest.raises(devmod.FormatError, match="which cannot be written there"):
         packing.unpack(tmp_path / "twice.devmod", tmp_path / "out")

@@ -387,15 +387,18 @@ def _write_files(module: devmod.Module, folder: str) -> int:
     if origin is not None:
         names = {digest: name for name, digest in origin.sources.items()}
     payload = payload_of(module) if names else None
-    codes: list[Any] = []
-    if payload is not None:
-        code = payload[3]
-        codes = list(code.values()) if isinstance(code, Mapping) else [code]
+    if payload is None:
+        return 0
+    spec, _, _, code = payload
+    codes = [*code.values()] if isinstance(code, Mapping) else [code]
     count = 0
     for code in dict.fromkeys(codes):
+        if spec.pack is not None:
+            try:
+                code = spec.pack(code)
+            except FormatError:  # a shader that is no file's content
+                continue
         data = bytes(code)
-        if module.kind == "vulkan":
-            data = data[12:]
         name = names.get(sha256(data).hexdigest())
         if name is None:
             continue
