@@ -11,7 +11,10 @@ from devmod import _resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod._arrays.elements import bytes_of as bytes_of
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
+    from devmod._arrays.elements import elements_of as elements_of
+    from devmod._arrays.elements import scalar_shape as scalar_shape
     from devmod._arrays.host_array import HostArray as HostArray
     from devmod._files.bundle_file import loads_own as loads_own
     from devmod._files.carried import verify_rest as verify_rest
@@ -26,13 +29,17 @@ if TYPE_CHECKING:
     from devmod._formats.trust import check_raw_file as check_raw_file
     from devmod._formats.trust import policies as policies
     from devmod._formats.trust import read_signature as read_signature
+    from devmod._formats.tuning import pack_records as pack_records
     from devmod._formats.wire import decode as decode
+    from devmod._modules.choice import interface_of as interface_of
+    from devmod._modules.choice import is_tuned as is_tuned
     from devmod._modules.choice import unknown_needs as unknown_needs
     from devmod._modules.const_loader import constant_identity as constant_identity
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
     from devmod._modules.create import module_of as module_of
     from devmod._modules.fallback import FallbackModule as FallbackModule
+    from devmod._modules.fitting import fitting_devices as fitting_devices
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.module import usable_functions as usable_functions
@@ -42,9 +49,13 @@ if TYPE_CHECKING:
     from devmod._modules.programs import newer_program as newer_program
     from devmod._modules.programs import read_program as read_program
     from devmod._modules.variant import payload_of as payload_of
+    from devmod._plugins.devices import default_device as default_device
+    from devmod._plugins.lookup import explain_import as explain_import
     from devmod._plugins.specs import find_spec as find_spec
+    from devmod._util.atomic import changing as changing
     from devmod._util.atomic import path_problem as path_problem
     from devmod._util.atomic import replacing as replacing
+    from devmod._util.buffers import read_only_view as read_only_view
     from devmod._util.cache_files import enforce_bound as enforce_bound
     from devmod._util.cache_folder import cache_dir as cache_dir
     from devmod._util.cache_folder import folder_problem as folder_problem
@@ -56,15 +67,20 @@ if TYPE_CHECKING:
     from devmod._util.environment import debug as debug
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
+    from devmod._util.html import html_table as html_table
+    from devmod._util.numpy import np as np
     from devmod._util.once import Once as Once
     from devmod._util.once import release_import_lock as release_import_lock
+    from devmod._util.pickling import ProcessLocal as ProcessLocal
     from devmod._util.program_cache import program_cache as program_cache
     from devmod._util.programs import find_program as find_program
     from devmod._util.regular_files import absolute as absolute
     from devmod._util.regular_files import file_name as file_name
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.temporary import temporary_folder as temporary_folder
+    from devmod._util.text import duration_text as duration_text
     from devmod._util.text import escape as escape
+    from devmod._util.text import escape_line as escape_line
     from devmod._util.text import is_valid_name as is_valid_name
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
@@ -72,7 +88,9 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import STRUCT_FORMATS as STRUCT_FORMATS
     from devmod._values.dtypes import ConversionError as ConversionError
     from devmod._values.dtypes import array_bytes as array_bytes
+    from devmod._values.dtypes import describe_value as describe_value
     from devmod._values.dtypes import dtype_name as dtype_name
+    from devmod._values.dtypes import is_packed as is_packed
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.expressions import COMPARISONS as COMPARISONS
     from devmod._values.expressions import OPERATORS as OPERATORS
@@ -87,16 +105,22 @@ if TYPE_CHECKING:
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
+    from devmod._values.info import block_text as block_text
     from devmod._values.info import interface_text as interface_text
     from devmod._values.limits import LIMITS as LIMITS
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
     from devmod._values.param import MAX_EXPRESSION as MAX_EXPRESSION
+    from devmod._values.param import declaration_text as declaration_text
     from devmod._values.param import expression_text as expression_text
+    from devmod._values.param import is_value as is_value
     from devmod._values.param import members_by_value as members_by_value
+    from devmod._values.param import numpy_dtype as numpy_dtype
+    from devmod._values.param import type_text as type_text
     from devmod._values.payload import Payload as Payload
     from devmod._values.pipeline_constants import PipelineConstant as PipelineConstant
     from devmod._values.pipeline_constants import constants_of as constants_of
     from devmod._values.records import join_records as join_records
+    from devmod._values.records import read_records as read_records
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
     from devmod._values.requirements import device_of_call as device_of_call
@@ -114,8 +138,10 @@ if TYPE_CHECKING:
     from devmod._values.tuning import Tuning as Tuning
     from devmod._values.tuning import Variant as Variant
     from devmod._values.tuning import integer_arguments as integer_arguments
+    from devmod._values.tuning import interface_with_block as interface_with_block
     from devmod._values.tuning import tuning_of as tuning_of
     from devmod._values.tuning import variant_interface as variant_interface
+    from devmod._values.tuning import variants_on as variants_on
     from devmod._values.value import Place as Place
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
@@ -124,58 +150,64 @@ if TYPE_CHECKING:
 
 #: The names of each module.
 _NAMES = {
-    "_arrays.elements": "dtype_name_of",
+    "_arrays.elements": "bytes_of dtype_name_of elements_of scalar_shape",
     "_arrays.host_array": "HostArray",
-    "_formats.blobs": "COMPRESS_LEVELS",
     "_files.bundle_file": "loads_own",
     "_files.carried": "verify_rest",
     "_files.tuning_files": "read_tuning_file",
+    "_formats.blobs": "COMPRESS_LEVELS",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
     "_formats.trust": "MAX_SIGNATURE check_raw check_raw_file policies read_signature",
+    "_formats.tuning": "pack_records",
     "_formats.wire": "decode",
-    "_modules.choice": "unknown_needs",
+    "_modules.choice": "interface_of is_tuned unknown_needs",
     "_modules.const_loader": "constant_identity",
     "_modules.create": "create_own load_stored module_of",
-    "_modules.module": "BINARY_SERIALIZABLE RUNNABLE usable_functions walk",
     "_modules.fallback": "FallbackModule",
+    "_modules.fitting": "fitting_devices",
+    "_modules.module": "BINARY_SERIALIZABLE RUNNABLE usable_functions walk",
     "_modules.payload": "PayloadModule check_fmap",
     "_modules.programs": "newer_program read_program",
     "_modules.variant": "payload_of",
+    "_plugins.devices": "default_device",
+    "_plugins.lookup": "explain_import",
     "_plugins.specs": "find_spec",
-    "_util.atomic": "path_problem replacing",
+    "_util.atomic": "changing path_problem replacing",
+    "_util.buffers": "read_only_view",
     "_util.cache_files": "enforce_bound",
     "_util.cache_folder": "cache_dir folder_problem read_private write_private",
     "_util.deprecation": "warn_deprecated",
     "_util.disk_cache": "DiskCache size_bound",
     "_util.environment": "debug environment_flag environment_text",
-    "targets.forms": "detect_form",
+    "_util.html": "html_table",
+    "_util.numpy": "np",
     "_util.once": "Once release_import_lock",
+    "_util.pickling": "ProcessLocal",
     "_util.program_cache": "program_cache",
     "_util.programs": "find_program",
     "_util.regular_files": "absolute file_name open_regular",
     "_util.temporary": "temporary_folder",
-    "_util.text": "escape is_valid_name",
-    "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
-    "_values.expressions": (
-        "COMPARISONS OPERATORS Expression ExpressionError evaluate names_in read_expression"
-    ),
+    "_util.text": "duration_text escape escape_line is_valid_name",
+    "_values.dtypes": "STRUCT_FORMATS ConversionError array_bytes describe_value dtype_name is_packed parse_dtype",
+    "_values.expressions": "COMPARISONS OPERATORS Expression ExpressionError evaluate names_in read_expression",
     "_values.features": "FEATURES TUNED",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
-    "_values.info": "interface_text",
+    "_values.info": "block_text interface_text",
     "_values.limits": "LIMITS",
-    "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION expression_text members_by_value",
+    "_values.param": "LAUNCH_KEYWORDS MAX_EXPRESSION declaration_text expression_text is_value members_by_value numpy_dtype type_text",
     "_values.payload": "Payload",
     "_values.pipeline_constants": "PipelineConstant constants_of",
-    "_values.records": "join_records",
+    "_values.records": "join_records read_records",
     "_values.requirements": "Capabilities Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),
-    "_values.tuning": "MAX_VARIANTS Tuning Variant integer_arguments tuning_of variant_interface",
+    "_values.tuning": "MAX_VARIANTS Tuning Variant integer_arguments interface_with_block tuning_of variant_interface variants_on",
     "_values.value": "Value",
     "errors": "compile_error function_not_found",
+    "targets.forms": "detect_form",
 }
 _HOME: dict[str, str] = {}
 for _module, _names in _NAMES.items():

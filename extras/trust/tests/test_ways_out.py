@@ -65,6 +65,9 @@ WAYS: dict[str, Way | str] = {
     "devmod.save": lambda module, root: [devmod.save(root, "saved"), Path("saved").read_bytes()],  # type: ignore[func-returns-value]
     "devmod.tune": "Module.get_function",
     "devmod.verify": lambda module, root: str(devmod.verify(root)),
+    "backend.fitting_devices": "Module.functions",
+    "backend.interface_of": "Module.functions",
+    "backend.is_tuned": "Module.functions",
     "backend.newer_program": lambda module, root: backend.newer_program("copy", module),
     "backend.payload_of": lambda module, root: backend.payload_of(module),
     "backend.read_program": lambda module, root: backend.read_program("copy", module),

@@ -129,8 +129,7 @@ class RuntimeModule(PayloadModule):
         FormatError
             `data` is not the bytes of such a module.
         """
-        from devmod._util.buffers import read_only_view
-        from devmod.backend import decode
+        from devmod.backend import decode, read_only_view
 
         data = read_only_view(data)  # the caller may reuse a writable buffer before the first use
         fmt, fmap, code = decode(spec, data)
@@ -232,7 +231,7 @@ class RuntimeModule(PayloadModule):
                 return _Payload(spec, fmt, {name: info}, whole)
 
             def find_devices() -> list[Device]:
-                from devmod._modules.fitting import fitting_devices
+                from devmod.backend import fitting_devices
 
                 return fitting_devices(name, [payload()])
 
@@ -256,7 +255,7 @@ class RuntimeModule(PayloadModule):
         """Raise the error of a missing loader if the module's distribution has been uninstalled
         since the module was made.
         """
-        from devmod._plugins.lookup import explain_import
+        from devmod.backend import explain_import
 
         explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
 

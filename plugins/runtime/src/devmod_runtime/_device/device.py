@@ -11,15 +11,15 @@ import threading
 from abc import ABC, abstractmethod
 from math import inf
 
-from devmod._util.html import html_table
-from devmod._util.pickling import ProcessLocal
-from devmod._util.text import escape_line
-from devmod._values.dtypes import describe_value
 from devmod.backend import (
     Capabilities,
     ConversionError,
+    ProcessLocal,
     array_bytes,
+    describe_value,
     environment_flag,
+    escape_line,
+    html_table,
     parse_dtype,
 )
 from devmod.errors import ArgumentError, DeviceMemoryError, LaunchError, list_names
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 # Where to change: a device attribute

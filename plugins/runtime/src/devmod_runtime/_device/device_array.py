@@ -6,10 +6,17 @@ from math import prod
 from sys import intern
 
 from devmod import Array
-from devmod._arrays.elements import bytes_of, scalar_shape
-from devmod._values.dtypes import describe_value
-from devmod._values.param import numpy_dtype
-from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name_of, parse_dtype
+from devmod.backend import (
+    STRUCT_FORMATS,
+    ConversionError,
+    array_bytes,
+    bytes_of,
+    describe_value,
+    dtype_name_of,
+    numpy_dtype,
+    parse_dtype,
+    scalar_shape,
+)
 from devmod.errors import ArgumentError, FormatError
 from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.stream import Stream
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     #: What makes the error of a copy from its text and the argument.
     Refusal = Callable[[str, str], ArgumentError]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 #: DLPack's kDLCPU, and its number.

@@ -11,8 +11,7 @@ from ctypes import pythonapi
 from functools import partial
 
 from devmod._arrays.dlpack import READ_ONLY, Managed, Tensor, Versioned
-from devmod._values.param import numpy_dtype
-from devmod.backend import STRUCT_FORMATS, ConversionError, dtype_name
+from devmod.backend import STRUCT_FORMATS, ConversionError, dtype_name, numpy_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: The names of capsules with a consumer. Python keeps the pointers.
 _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}

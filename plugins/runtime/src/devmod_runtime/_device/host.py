@@ -5,9 +5,16 @@ from __future__ import annotations
 import sys
 
 from devmod import Array
-from devmod._arrays.elements import bytes_of, elements_of, unpack
-from devmod._values.dtypes import describe_value, is_packed
-from devmod.backend import ConversionError, dtype_name_of, parse_dtype
+from devmod._arrays.elements import unpack
+from devmod.backend import (
+    ConversionError,
+    bytes_of,
+    describe_value,
+    dtype_name_of,
+    elements_of,
+    is_packed,
+    parse_dtype,
+)
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     #: The length of each dimension.
     Shape = tuple[int, ...]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: DLPack's kDLCPU, kDLCUDAHost and kDLROCMHost.
 _HOST_TYPES = (1, 3, 11)

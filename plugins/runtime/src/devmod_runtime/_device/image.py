@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from math import inf, prod
 
-from devmod._arrays.elements import bytes_of
-from devmod._util.pickling import ProcessLocal
-from devmod._util.text import escape_line
-from devmod._values.dtypes import describe_value
-from devmod.backend import IMAGE_FORMATS, ConversionError
+from devmod.backend import (
+    IMAGE_FORMATS,
+    ConversionError,
+    ProcessLocal,
+    bytes_of,
+    describe_value,
+    escape_line,
+)
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._device.host import host_view
 from devmod_runtime._fork import check_driver
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from devmod import Device, Param
     from devmod.backend import ImageFormat
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 #: The format of `Device.image_from_numpy` for an element type, without its channels.

@@ -6,7 +6,7 @@ from _weakref import ref
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 
-from devmod._util.pickling import ProcessLocal
+from devmod.backend import ProcessLocal
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False

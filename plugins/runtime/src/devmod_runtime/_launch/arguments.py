@@ -10,10 +10,16 @@ from sys import intern
 from typing import Any
 
 from devmod import FunctionInfo, Interface, Param
-from devmod._util.text import escape_line
-from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
-from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
+from devmod.backend import (
+    WRITE_ACCESS_TAG,
+    array_bytes,
+    dtype_name,
+    escape_line,
+    is_packed,
+    parse_dtype,
+    value_tags,
+)
 from devmod.errors import ArgumentError, DevmodError, FormatError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.packs import Pack

@@ -4,8 +4,8 @@ a stream of one device.
 
 from __future__ import annotations
 
-from devmod._values.dtypes import NUMBERS, describe_value
-from devmod.backend import ConversionError
+from devmod._values.dtypes import NUMBERS
+from devmod.backend import ConversionError, describe_value
 from devmod.errors import ArgumentError, quote_name
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Launcher
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs
 #: with OpenCL.

@@ -13,21 +13,22 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 from devmod import device as find_device
-from devmod._plugins.devices import VARIABLE, default_device
-from devmod._util.html import html_table
-from devmod._util.numpy import np
-from devmod._util.pickling import ProcessLocal
-from devmod._util.text import escape_line
-from devmod._values.dtypes import describe_value
-from devmod._values.info import block_text
-from devmod._values.param import type_text
+from devmod._plugins.devices import VARIABLE
 from devmod.backend import (
     LAUNCH_KEYWORDS,
     Once,
+    ProcessLocal,
+    block_text,
     constants_of,
+    default_device,
+    describe_value,
     environment_text,
     escape,
+    escape_line,
+    html_table,
+    np,
     tag_problem,
+    type_text,
 )
 from devmod.errors import (
     ArgumentError,

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.opening import Queue
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 def host_call(

@@ -9,8 +9,15 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from devmod import Local, Member, Param
-from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
-from devmod.backend import LAUNCH_KEYWORDS, ConversionError, parse_dtype
+from devmod._values.param import check_members, kind_text
+from devmod.backend import (
+    LAUNCH_KEYWORDS,
+    ConversionError,
+    is_value,
+    members_by_value,
+    parse_dtype,
+    type_text,
+)
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import AddressBlock, Argument, BlockBytes, Signature
 from devmod_runtime._launch.opening import keep

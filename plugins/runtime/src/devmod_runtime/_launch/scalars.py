@@ -12,9 +12,18 @@ import math
 import struct
 from collections.abc import Mapping
 
-from devmod._values.dtypes import NUMBERS, describe_value
-from devmod._values.param import element_bytes, is_value, numpy_dtype, struct_dtype
-from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name, parse_dtype
+from devmod._values.dtypes import NUMBERS
+from devmod._values.param import element_bytes, struct_dtype
+from devmod.backend import (
+    STRUCT_FORMATS,
+    ConversionError,
+    array_bytes,
+    describe_value,
+    dtype_name,
+    is_value,
+    numpy_dtype,
+    parse_dtype,
+)
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
     Numbers = set[tuple[int, str]]
     _Writer: TypeAlias = "_Number | _Array | _Struct"
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 #: The floating-point types that the struct module does not support: exponent bits, mantissa bits,

@@ -10,8 +10,7 @@ from time import perf_counter
 
 from devmod import Param
 from devmod._arrays.empty import in_pages
-from devmod._values.param import numpy_dtype
-from devmod.backend import ConversionError, expression_text
+from devmod.backend import ConversionError, expression_text, numpy_dtype
 from devmod.errors import LaunchError
 from devmod_readers.programs import Array, ExpressionError, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray, share_bytes
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     ProgramFunction = Any  # its module imports this one
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 #: The number of shapes whose lengths and launches a program caches.

@@ -9,11 +9,16 @@ from struct import Struct
 from struct import error as struct_error
 from sys import intern
 
-from devmod._util.html import html_table
-from devmod._util.pickling import ProcessLocal
-from devmod._util.text import escape_line
-from devmod._values.param import declaration_text
-from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
+from devmod.backend import (
+    STRUCT_FORMATS,
+    ConversionError,
+    ProcessLocal,
+    declaration_text,
+    escape,
+    escape_line,
+    html_table,
+    interface_text,
+)
 from devmod.errors import ArgumentError, LaunchError, count_text, did_you_mean, list_names
 from devmod_readers.programs import Sampler, bind_lengths, names_in
 from devmod_runtime._fork import check_driver
@@ -388,7 +393,7 @@ class ProgramFunction(ProcessLocal):
         """
         if self._find_devices is not None:
             return self._find_devices()
-        from devmod._modules.fitting import fitting_devices
+        from devmod.backend import fitting_devices
 
         return fitting_devices(self.name, [self.module])
 

@@ -12,17 +12,18 @@ from weakref import WeakKeyDictionary
 
 from devmod import Function, Module
 from devmod._modules.bundle import BundleModule, join
-from devmod._modules.choice import UNAVAILABLE, is_tuned, program_kernels, program_verdicts
+from devmod._modules.choice import UNAVAILABLE, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import VARIABLE
-from devmod._util.buffers import read_only_view
 from devmod.backend import (
     Once,
     PayloadModule,
     decode,
     environment_text,
     find_spec,
+    is_tuned,
+    read_only_view,
     read_program,
     unknown_needs,
 )

@@ -13,10 +13,10 @@ from operator import index, itemgetter
 from typing import Any, NamedTuple
 
 from devmod import Param
-from devmod._values.dtypes import describe_value
 from devmod.backend import (
     ConversionError,
     array_bytes,
+    describe_value,
     expression_text,
     members_by_value,
     parse_dtype,

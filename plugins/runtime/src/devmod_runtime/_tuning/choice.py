@@ -14,8 +14,7 @@ from math import inf, log, prod
 from typing import Any, NamedTuple
 
 from devmod import TuningRecord
-from devmod._util.text import duration_text
-from devmod.backend import ExpressionError, Tuning, environment_text
+from devmod.backend import ExpressionError, Tuning, duration_text, environment_text
 from devmod.errors import count_text
 from devmod_runtime._tuning.noise import Estimate
 from devmod_runtime._tuning.offers import Offer

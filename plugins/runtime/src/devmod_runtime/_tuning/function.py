@@ -11,13 +11,13 @@ from itertools import chain
 from typing import Any, Self
 
 from devmod import FunctionInfo, Interface
-from devmod._modules.choice import interface_of
-from devmod._values.tuning import interface_with_block
 from devmod.backend import (
     ExpressionError,
     Once,
     Variant,
     debug,
+    interface_of,
+    interface_with_block,
     names_in,
     parse_dtype,
     tuning_of,

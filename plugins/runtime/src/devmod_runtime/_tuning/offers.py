@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from devmod import Interface, Module
-from devmod._modules.choice import candidates_on, interface_of
-from devmod._values.tuning import variants_on
-from devmod.backend import Tuning, Variant, tuning_of
+from devmod._modules.choice import candidates_on
+from devmod.backend import Tuning, Variant, interface_of, tuning_of, variants_on
 from devmod.errors import DevmodError
 
 TYPE_CHECKING = False

@@ -11,10 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from devmod import Interface, TuningRecord
-from devmod._formats.tuning import pack_records, parse_json
-from devmod._util.atomic import changing
-from devmod._values.records import read_records
-from devmod.backend import DiskCache, join_records, tuning_of
+from devmod._formats.tuning import parse_json
+from devmod.backend import DiskCache, changing, join_records, pack_records, read_records, tuning_of
 from devmod.errors import DevmodError, FormatError
 from devmod_runtime._tuning.choice import Values, VariantChooser, record_of
 from devmod_runtime._tuning.offers import Offer

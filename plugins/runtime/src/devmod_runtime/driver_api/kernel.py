@@ -12,8 +12,13 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from devmod import Param
-from devmod._values.dtypes import describe_value
-from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
+from devmod.backend import (
+    COOPERATIVE_TAG,
+    ConversionError,
+    array_bytes,
+    describe_value,
+    parse_dtype,
+)
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
 from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import BuildLauncher, Kernel, LaunchConfig
