@@ -10,11 +10,9 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from devmod._plugins import hooks, registry
-from devmod._plugins.claim import CORE
 from devmod._plugins.devices import GROUP, probe
-from devmod._plugins.lookup import lookup
-from devmod._util.cache_folder import cache_dir, folder_problem, make_folder
-from devmod._util.text import escape_line
+from devmod._util.cache_folder import make_folder
+from devmod.backend import cache_dir, escape_line, folder_problem
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -26,6 +24,7 @@ from devmod.errors import (
     did_you_mean,
     pip_install,
 )
+from devmod.plugins import CORE, lookup
 from devmod.targets import KINDS, PROGRAM
 from devmod.worker import End, answer_items, answers
 

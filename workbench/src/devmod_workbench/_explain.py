@@ -6,23 +6,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from devmod import _import_wheel
+from devmod import Module, _import_wheel
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import (
-    candidate_name,
-    interface_of,
-    is_tuned,
-    program_verdicts,
-    verdicts,
-)
-from devmod._modules.module import Module, walk
-from devmod._modules.programs import read_program
+from devmod._modules.choice import candidate_name, program_verdicts, verdicts
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
-from devmod._plugins.discovery import shared_scan
-from devmod._plugins.specs import find_spec
-from devmod._util.text import escape_line, shorten_repeat
+from devmod._util.text import shorten_repeat
+from devmod.backend import escape_line, find_spec, interface_of, is_tuned, read_program, walk
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -32,15 +23,15 @@ from devmod.errors import (
     did_you_mean,
     function_not_found,
 )
+from devmod.plugins import shared_scan
 from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from devmod import Device
-    from devmod._values.info import Interface
-    from devmod._values.requirements import Capabilities
+    from devmod import Device, Interface
+    from devmod.backend import Capabilities
 
 #: The most variants of a function in the text.
 _MAX_VARIANTS = 8

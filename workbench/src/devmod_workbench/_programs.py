@@ -5,7 +5,8 @@ from __future__ import annotations
 from devmod import Module
 from devmod._modules.choice import program_kernels
 from devmod._modules.module import usable_function
-from devmod._modules.programs import candidate_of, read_program
+from devmod._modules.programs import candidate_of
+from devmod.backend import read_program
 
 
 def check_program(name: str, module: Module) -> None:

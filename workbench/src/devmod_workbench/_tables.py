@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from devmod._util.text import escape_line
+from devmod.backend import escape_line
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:

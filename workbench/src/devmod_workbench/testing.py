@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from devmod import Image
 from devmod._plugins import registry
 from devmod._plugins.devices import device_label, probe
-from devmod._values.dtypes import describe_value
-from devmod.backend import LAUNCH_KEYWORDS, find_spec
+from devmod.backend import LAUNCH_KEYWORDS, describe_value, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_workbench._tools.difference import errors_and_allowed, worst_element
 from devmod_workbench._tools.draws import RANGES, draw_of, random_array
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     import numpy as np
     import pytest
 
-    from devmod_runtime._launch.function import Function
+    from devmod_runtime import Function
 
     #: The keywords of a call, or arrays by name.
     Case = Mapping[str, Any]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 __all__ = ["assert_kernel", "draws"]
 

@@ -22,7 +22,7 @@ import click
 
 from devmod import __version__, _can_import
 from devmod._plugins import messages, registry
-from devmod._util.text import escape_line
+from devmod.backend import escape_line
 from devmod.errors import (
     ArgumentError,
     CompileError,

@@ -10,31 +10,41 @@ from pathlib import Path
 from typing import Any
 
 import devmod
+from devmod import FunctionInfo, Interface, Module
 from devmod._files.bundle_file import tree_of
-from devmod._files.carried import files_of, mark_of, verify_rest
+from devmod._files.carried import files_of, mark_of
 from devmod._formats.index import KEEP, MAGIC, MAX_DEPTH, REFUSE, TUNING
-from devmod._formats.raw import read_payload
-from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.agreement import by_node, common_signature, kernel_nodes, shared_functions
 from devmod._modules.bundle import BundleModule
-from devmod._modules.fallback import FallbackModule
-from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
+from devmod._modules.module import holds_candidates
 from devmod._modules.payload import inspect_payload
-from devmod._modules.programs import newer_program, read_program
 from devmod._modules.stored import StoredModule, own_bytes, release
-from devmod._modules.variant import payload_of
 from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
-from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spec_of_format
-from devmod._util.regular_files import open_regular
+from devmod._plugins.specs import format_of_suffix, loading_hint, spec_of_format
 from devmod._values.code import Names, Source
-from devmod._values.info import FunctionInfo, Interface, block_text, signature_text
-from devmod._values.param import declaration_text, expression_text
-from devmod._values.pipeline_constants import constants_of
-from devmod._values.tags import tag_problem
+from devmod._values.info import signature_text
+from devmod.backend import (
+    BINARY_SERIALIZABLE,
+    MAX_SIGNATURE,
+    FallbackModule,
+    block_text,
+    constants_of,
+    declaration_text,
+    expression_text,
+    find_spec,
+    newer_program,
+    open_regular,
+    payload_of,
+    read_payload,
+    read_program,
+    tag_problem,
+    verify_rest,
+    walk,
+)
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
 from devmod.targets import PROGRAM, SHARED_OBJECT
 from devmod.targets.forms import detect_form

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 import click
 
-from devmod._util.text import escape, escape_line, has_command
+from devmod._util.text import has_command
+from devmod.backend import escape, escape_line
 from devmod_workbench._tables import aligned
 
 #: Prints text.

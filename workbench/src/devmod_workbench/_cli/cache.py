@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from devmod._util.cache_files import files, kinds, remove
-from devmod._util.cache_folder import cache_dir, folder_problem
-from devmod._util.disk_cache import size_bound
+from devmod.backend import cache_dir, folder_problem, size_bound
 from devmod.errors import DevmodError, list_names
 from devmod_workbench._cli._known import KNOWN
 from devmod_workbench._cli._options import SuggestingGroup, debug_option, json_option

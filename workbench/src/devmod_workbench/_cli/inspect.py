@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from devmod._formats.index import COMPRESSION, newer_features
-from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
-from devmod._plugins.discovery import shared_scan
-from devmod._util.text import duration_text
+from devmod.backend import duration_text, walk
 from devmod.errors import function_not_found, list_names, pip_install
+from devmod.plugins import shared_scan
 from devmod.targets import PROGRAM
 from devmod_workbench._cli._describe import Description, describe, open_file
 from devmod_workbench._cli._known import KNOWN

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from devmod._formats.index import HEADER, head_length, read_head
+from devmod._formats.index import head_length, read_head
 from devmod._formats.ranges import PIN, read_head_of
-from devmod._util.regular_files import open_regular
+from devmod.backend import HEADER, open_regular
 from devmod_workbench._cli._known import KNOWN
 from devmod_workbench._cli._options import debug_option
 from devmod_workbench._cli._output import STDIN, echo

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from devmod._plugins import registry
-from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
+from devmod._plugins.claim import SHARED_GROUPS
 from devmod._plugins.discovery import distributions
 from devmod._plugins.hooks import HOOKS
 from devmod._plugins.messages import broken_entry, unreadable_entries
 from devmod.errors import PluginError, did_you_mean, pip_install
+from devmod.plugins import CORE, GROUPS, Claim
 from devmod.worker import answer_items, answers
 from devmod_workbench._cli._known import KNOWN
 from devmod_workbench._cli._options import FiniteRange, debug_option, json_option, quiet_drivers

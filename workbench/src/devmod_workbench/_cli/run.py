@@ -16,9 +16,8 @@ from typing import Any
 import click
 
 import devmod
-from devmod._util.text import duration_text
 from devmod._values.info import signature_text
-from devmod.backend import temporary_folder
+from devmod.backend import duration_text, temporary_folder
 from devmod.commands import (
     FiniteRange,
     complete_kind,

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from devmod import Module, TuningRecord
-from devmod._util.atomic import replacing
-from devmod.backend import read_tuning_file, tuning_of, usable_functions, walk
+from devmod.backend import read_tuning_file, replacing, tuning_of, usable_functions, walk
 from devmod.commands import (
     STDIN,
     debug_option,

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
-from devmod._util.atomic import replacing
-from devmod._util.text import duration_text
+from devmod.backend import duration_text, replacing
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     #: arguments, if it is one.
     Measured = tuple[Sequence[Any], Sequence[str] | None]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 _TITLES = (
     "file",

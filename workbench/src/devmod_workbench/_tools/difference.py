@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from devmod._values.dtypes import describe_value
+from devmod.backend import describe_value
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.host import NumPyArray, Shape
     from devmod_workbench._tools.draws import NumPyType
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 
 class Difference(NamedTuple):

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from devmod._util.numpy import np
-from devmod.backend import escape, find_spec
+from devmod.backend import escape, find_spec, np
 
 #: What `_dimensions_read` has returned.
 _known: WeakKeyDictionary[Any, int] = WeakKeyDictionary()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     NumPyType = np.dtype[Any]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: The word of each draw, and the range of its floats.
 RANGES = {

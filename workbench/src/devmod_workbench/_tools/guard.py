@@ -17,18 +17,24 @@ from math import prod
 from typing import NamedTuple
 
 from devmod import Array
-from devmod._arrays.elements import packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import packing_problem, unpack
 from devmod._util.text import is_number
-from devmod._values.dtypes import describe_value
-from devmod._values.param import numpy_dtype
-from devmod.backend import array_bytes, environment_text, escape, parse_dtype
+from devmod.backend import (
+    array_bytes,
+    describe_value,
+    environment_text,
+    escape,
+    numpy_dtype,
+    parse_dtype,
+    scalar_shape,
+)
 from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
-from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
-from devmod_runtime._device.device_array import DeviceArray, dtype_of
+from devmod_runtime import Device, DeviceArray, ProgramFunction
+from devmod_runtime._device.device import _shape_of, _view_to_copy
+from devmod_runtime._device.device_array import dtype_of
 from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.call import CheckedProgramCall
-from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import clear, launches_of
 from devmod_workbench._tools.difference import worst_difference
 from devmod_workbench._tools.dimensions import warn_of_dimensions
@@ -41,10 +47,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from devmod_runtime import Argument, Function, Stream
     from devmod_runtime._device.host import HostView
-    from devmod_runtime._device.stream import Stream
-    from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._launch.function import Function
     from devmod_runtime._program.plan import Named, Step
     from devmod_workbench._tools.difference import Difference
     from devmod_workbench._tools.observed import Methods
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     #: Arrays on the host by name.
     HostArrays = Mapping[str, Any]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: The value of each byte of a new array: a float32 of it is -4.2e37, an int32 -33686019.
 FILL = 0xFD

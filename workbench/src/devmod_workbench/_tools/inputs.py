@@ -10,8 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from devmod import Param
-from devmod._values.param import numpy_dtype
-from devmod.backend import parse_dtype
+from devmod.backend import numpy_dtype, parse_dtype
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -20,7 +19,7 @@ from devmod.errors import (
     list_names,
 )
 from devmod_readers.programs import Array
-from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime import ProgramFunction
 from devmod_runtime._program.plan import measure
 from devmod_workbench._tools.draws import (
     NotFromInterfaceError,
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     #: Values of arguments by name; a str is a text for `read_value`.
     Given = Mapping[str, Any]
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: The scalars from an interface: integers are small, so that products of sizes stay inside of the
 #: arrays. And the elements of an array.

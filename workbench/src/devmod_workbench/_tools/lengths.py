@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_readers.programs import Program
-    from devmod_runtime._program.function import ProgramFunction
+    from devmod_runtime import ProgramFunction
 
     #: A comparison of two expressions, as in `Program.requires`.
     Constraint = tuple[str, Any, Any]

@@ -25,16 +25,10 @@ from weakref import WeakSet
 from devmod import Local
 from devmod._plugins import hooks
 from devmod._plugins.devices import device_label
-from devmod._util.atomic import replacing
-from devmod._util.text import duration_text
-from devmod.backend import escape
+from devmod.backend import duration_text, escape, replacing
 from devmod.errors import ArgumentError, DevmodError, describe_error
-from devmod_runtime._device.device import Device
-from devmod_runtime._device.stream import Event, Stream
-from devmod_runtime._fork import fork_safe
-from devmod_runtime._launch.function import Function
+from devmod_runtime import Device, Event, Function, ProgramFunction, Stream, fork_safe
 from devmod_runtime._launch.opening import Opening
-from devmod_runtime._program.function import ProgramFunction
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.observed import Methods, replaced
 

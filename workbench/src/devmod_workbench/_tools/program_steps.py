@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from devmod import FunctionInfo, Module
 from devmod.backend import usable_functions
-from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.stream import Stream
+from devmod_runtime import DeviceArray, Stream
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.plan import Step
 from devmod_workbench._tools.inputs import call_once, on_device, parameters

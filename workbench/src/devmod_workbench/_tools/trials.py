@@ -17,11 +17,10 @@ import numpy as np
 
 from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
-from devmod._modules.choice import describe_candidate, interface_of, program_kernels
-from devmod._plugins.devices import default_device, device_label
+from devmod._modules.choice import describe_candidate, program_kernels
+from devmod._plugins.devices import device_label
 from devmod._plugins.registry import local_kinds
-from devmod._values.param import numpy_dtype
-from devmod.backend import loads_own
+from devmod.backend import default_device, interface_of, loads_own, numpy_dtype
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -71,8 +70,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, Interface, Module
+    from devmod_runtime import Argument
     from devmod_runtime._device.host import NumPyArray, Shape
-    from devmod_runtime._launch.arguments import Argument
     from devmod_workbench._tools.draws import NumPyType
     from devmod_workbench._tools.inputs import Arguments, Given
     from devmod_workbench._tools.launches import Answer, Settings

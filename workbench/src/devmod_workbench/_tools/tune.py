@@ -12,10 +12,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from devmod import Device, Module, TuningRecord, dumps
-from devmod._modules.choice import is_tuned
 from devmod._plugins.devices import device_label
-from devmod._util.text import duration_text, escape_line
-from devmod.backend import temporary_folder, walk
+from devmod.backend import duration_text, escape_line, is_tuned, temporary_folder, walk
 from devmod.errors import (
     ArgumentError,
     DevmodError,

@@ -13,8 +13,8 @@ from devmod import Device, Image, Launch, Module
 from devmod._plugins.devices import device_label
 from devmod.backend import loads_own
 from devmod.errors import ArgumentError, DevmodError, list_names
+from devmod_runtime import TunedFunction
 from devmod_runtime._tuning.choice import record_of
-from devmod_runtime._tuning.function import TunedFunction
 from devmod_workbench._tools.bench import host_seconds, is_known, own_arguments
 from devmod_workbench._tools.devices import text_of
 from devmod_workbench._tools.difference import worst_difference

@@ -8,10 +8,8 @@ import os
 from collections.abc import Iterable
 
 from devmod import TuningRecord, load, save
-from devmod._formats.tuning import pack_records
-from devmod._util.atomic import changing
 from devmod._values.code import AnyPath
-from devmod.backend import file_name, read_tuning_file, replacing
+from devmod.backend import changing, file_name, pack_records, read_tuning_file, replacing
 from devmod.errors import FormatError
 
 

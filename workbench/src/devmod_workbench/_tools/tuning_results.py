@@ -12,8 +12,8 @@ from typing import Any
 from devmod import TuningRecord
 from devmod.backend import read_tuning_file
 from devmod.errors import FormatError, list_names
+from devmod_runtime import TunedFunction
 from devmod_runtime._tuning.choice import record_of
-from devmod_runtime._tuning.function import TunedFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

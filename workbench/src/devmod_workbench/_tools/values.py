@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from devmod import Local, Param
-from devmod._util.atomic import replacing
+from devmod.backend import replacing
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     #: The threads or blocks of a launch; a str is a text such as "N,N".
     Dims = int | str | Sequence[int] | None
 else:
-    from devmod._util.numpy import np
+    from devmod.backend import np
 
 #: ``random``, ``wide``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
 GENERATED_ARRAY = re.compile(

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from devmod import Module, TuningRecord
-from devmod._modules.choice import interface_of
-from devmod.backend import tuning_of
+from devmod.backend import interface_of, tuning_of
 from devmod_runtime._tuning.offers import offers, tuned_candidates
 from devmod_runtime._tuning.overlay import chooser_of
 

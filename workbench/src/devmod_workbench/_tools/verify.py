@@ -17,11 +17,12 @@ from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule, release
 from devmod._plugins import messages
-from devmod._util.text import escape_line, shorten_repeat
-from devmod._values.param import numpy_dtype
+from devmod._util.text import shorten_repeat
 from devmod.backend import (
     BINARY_SERIALIZABLE,
+    escape_line,
     newer_program,
+    numpy_dtype,
     payload_of,
     tag_problem,
     temporary_folder,
@@ -36,7 +37,8 @@ from devmod.errors import (
     function_not_found,
 )
 from devmod.targets import PROGRAM
-from devmod_runtime._module import shader_entry, source_text
+from devmod_runtime import source_text
+from devmod_runtime._module import shader_entry
 from devmod_workbench._programs import check_program
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.devices import text_of
