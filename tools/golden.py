@@ -22,7 +22,7 @@ import golden_forms
 import golden_later
 from devmod._formats.blobs import library_text
 from devmod._formats.tuning import pack_records
-from devmod.backend import decode, read_tuning_file
+from devmod.backend import Payload, decode, module_of, payload_of, read_tuning_file
 from devmod_readers.programs import read_program
 from devmod_targets._program_text import parse_program
 from devmod_targets.programs import Parts
@@ -144,14 +144,7 @@ def program() -> devmod.Module:
     """Return a tree with every feature: a shared import, constants, origins, nested nodes, an
     unknown kind, an empty module.
     """
-    cuda, rocm, opencl, _, metal, *_ = modules()
-    shared = constants()
-    for importer in (cuda, opencl):
-        importer.import_module(shared)
-    empty = devmod.create_with_fallback("webgpu", {}, "wgsl", {})
-    cuda.import_module(empty)
-    many = devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", {"blend": _ANY, "add": PLAIN})
-    many.import_module(Stranger())
+    cuda, rocm, plain, _, metal, *_ = modules()
     origin = devmod.Origin(
         "opencl",
         "libclang 18.1.1",
@@ -159,7 +152,15 @@ def program() -> devmod.Module:
         {"k.cl": "00" * 32},
         {"of tomorrow": {"x": [1.5]}},
     )
-    opencl.__dict__["_devmod_origin"] = origin  # as devmod.compile leaves it
+    _, fmt, functions, code = payload_of(plain)  # type: ignore[misc]
+    opencl = module_of(Payload("opencl", code, fmt, functions, plain.source, origin))
+    shared = constants()
+    for importer in (cuda, opencl):
+        importer.import_module(shared)
+    empty = devmod.create_with_fallback("webgpu", {}, "wgsl", {})
+    cuda.import_module(empty)
+    many = devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", {"blend": _ANY, "add": PLAIN})
+    many.import_module(Stranger())
     return devmod.bundle(devmod.bundle(cuda, opencl), many, devmod.bundle(rocm, metal))
 
 

@@ -15,6 +15,7 @@ import msgpack  # type: ignore[import-untyped]
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Local, Member, Param, TuningRecord
+from devmod.backend import Payload, module_of
 from devmod_readers.programs import Array
 from devmod_targets._program_text import parse_program
 from devmod_targets.programs import Parts
@@ -70,10 +71,10 @@ def interfaces() -> devmod.Module:
         "gather": FunctionInfo("gather", types, (), (), gather),
         "types": FunctionInfo("types", TYPES),
     }
-    cl = devmod.create_with_fallback("opencl", b"kernel void gather() {}", "cl", functions)
     left_out = {"crash": "k.cl:12", "größe": "k.h:345"}
     origin = devmod.Origin("opencl", "clspv 17", ["--partial"], {}, {"left_out": left_out})
-    cl.__dict__["_devmod_origin"] = origin  # as devmod.compile leaves it
+    code = b"kernel void gather() {}"
+    cl = module_of(Payload("opencl", code, "cl", functions, origin=origin))
 
     filters = {"filters::weights": ["float32x4", 3, 5], "total": ["int64"]}
     more = {"globals": filters, "max_threads": 256, "cluster": [2, 1, 4], "result": "int32"}

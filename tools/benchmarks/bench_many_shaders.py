@@ -27,6 +27,7 @@ import numpy as np
 from timing import check, process_time
 
 import devmod
+from devmod.backend import Payload, module_of
 
 #: The most time of a call from 1,000 shaders beyond that of one alone, of the start of Python.
 MOST = 1.5
@@ -180,13 +181,9 @@ def write(path: Path, kind: str, shaders: Sequence[Shader], *, one_module: bool)
             codes[each.name] = each.code
             infos[each.name] = each.info
             sources |= each.origin.sources
-        module = devmod.create_with_fallback(kind, codes, fmt, infos)
         first = group[0].origin
-        # As devmod.compile does.
-        module.__dict__["_devmod_origin"] = devmod.Origin(
-            first.target, first.toolchain, first.options, sources
-        )
-        modules.append(module)
+        origin = devmod.Origin(first.target, first.toolchain, first.options, sources)
+        modules.append(module_of(Payload(kind, codes, fmt, infos, origin=origin)))
     whole = modules[0]
     if len(modules) > 1:
         whole = devmod.bundle(*modules)

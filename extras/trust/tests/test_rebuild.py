@@ -14,7 +14,7 @@ from command_line import call as run
 from signing import key, policy, rule
 
 import devmod
-from devmod.backend import walk
+from devmod.backend import Payload, module_of, walk
 from devmod_trust import sign
 
 pytestmark = pytest.mark.once  # the output of compilers, compared with a file
@@ -162,11 +162,9 @@ def renewed(
     """Return a module with the bytes of another one, and with another origin or other sources
     beside it.
     """
-    new = devmod.create_with_fallback(
-        "opencl", module.code, module.format, module.functions, source
-    )  # type: ignore[attr-defined]
-    new.__dict__["_devmod_origin"] = module.origin.replace(**fields)  # type: ignore[union-attr]
-    return new
+    origin = module.origin.replace(**fields)  # type: ignore[union-attr]
+    code = module.code  # type: ignore[attr-defined]
+    return module_of(Payload("opencl", code, module.format, module.functions, source, origin))
 
 
 #: The modules of a file that is made of those of the build, and of equal new ones: the program, the
@@ -226,16 +224,10 @@ def test_the_same_bytes_by_another_version_of_a_tool(built: Path, compare: Compa
 
 def test_another_version_of_a_tool_is_named(built: Path, compare: Compare) -> None:
     scale, twice = devmod.load(built / "k.devmod").imports
-    module = devmod.create_with_fallback(
-        "opencl",
-        b"kernel void scale(global float *x, float factor) {}",
-        "cl",
-        dict(scale.functions),
-    )
     assert scale.origin is not None
-    module.__dict__["_devmod_origin"] = devmod.Origin(
-        "opencl", "libclang 1.0", sources=scale.origin.sources
-    )
+    origin = devmod.Origin("opencl", "libclang 1.0", sources=scale.origin.sources)
+    code = b"kernel void scale(global float *x, float factor) {}"
+    module = module_of(Payload("opencl", code, "cl", scale.functions, origin=origin))
     devmod.save(devmod.bundle(module, twice), "old.devmod")
     line = compare("old.devmod", built)[1][0]
     assert line.startswith(
