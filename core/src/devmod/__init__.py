@@ -125,10 +125,6 @@ _NAMES = {
         "TrustError"
     ),
 }
-_HOME: dict[str, str] = {}
-for _module, _names in _NAMES.items():
-    _HOME |= dict.fromkeys(_names.split(), _module)
-
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
     "Device",
@@ -158,6 +154,17 @@ _TOOLS = (
 )
 
 
+def _home_of(names: dict[str, str]) -> dict[str, str]:
+    """Return the module of each name, for the names of each module."""
+    home: dict[str, str] = {}
+    for module, each in names.items():
+        home |= dict.fromkeys(each.split(), module)
+    return home
+
+
+_HOME = _home_of(_NAMES)
+
+
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:
     """Import a public name of the module with this namespace, and bind it there. `home` has the
     module of each name.
@@ -174,6 +181,17 @@ def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> obje
         value = getattr(value, name)
     namespace[name] = value
     return value
+
+
+def _make_lazy(namespace: dict[str, Any], names: dict[str, str]) -> None:
+    """Let the module with this namespace import its public names at their first use, and list them.
+    `names` has those of each module. Type checkers report other names.
+    """
+    namespace["_HOME"] = home = _home_of(names)
+    public = sorted(home)
+    namespace["__all__"] = public
+    namespace["__getattr__"] = lambda name: _resolve(namespace, home, name)
+    namespace["__dir__"] = lambda: public
 
 
 def _runtime(subject: str) -> Any:

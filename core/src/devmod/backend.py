@@ -7,7 +7,7 @@ is the module for authors of compilers.
 
 from __future__ import annotations
 
-from devmod import _resolve
+from devmod import _make_lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,18 +209,4 @@ _NAMES = {
     "errors": "compile_error function_not_found",
     "targets.forms": "detect_form",
 }
-_HOME: dict[str, str] = {}
-for _module, _names in _NAMES.items():
-    _HOME |= dict.fromkeys(_names.split(), _module)
-
-__all__ = sorted(_HOME)
-
-
-if not TYPE_CHECKING:  # type checkers then report unknown names
-
-    def __getattr__(name: str) -> object:
-        return _resolve(globals(), _HOME, name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+_make_lazy(globals(), _NAMES)

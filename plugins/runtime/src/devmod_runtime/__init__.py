@@ -105,18 +105,7 @@ _NAMES = {
     "_trial": "Trial was_killed",
     "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_interruptibly",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-
-if not TYPE_CHECKING:  # type checkers then report unknown names
-
-    def __getattr__(name: str) -> object:
-        return devmod._resolve(globals(), _HOME, name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+devmod._make_lazy(globals(), _NAMES)
 
 
 if environment_text("DEVMOD_GUARD"):
