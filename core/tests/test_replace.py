@@ -13,7 +13,7 @@ from support import sample
 from test_program_modules import kernels
 
 import devmod
-from devmod.backend import constant_identity, walk
+from devmod.backend import PayloadModule, constant_identity, decode, find_spec, walk
 from devmod_targets.programs import make_program
 
 pytestmark = pytest.mark.row("R51")
@@ -74,6 +74,31 @@ def test_constants_have_the_values_of_names_in_the_model(form: str) -> None:
     assert devmod.dumps(result, compress="none") == made
     back = devmod.replace_constants(result, {"fc.w": LARGE, "b": SMALL})
     assert devmod.dumps(back, compress="none") == devmod.dumps(module, compress="none")
+
+
+class Importer(PayloadModule):
+    """A runtime's module, whose functions return a constant of its import."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> object:
+        return lambda: self.imports[0].get_global("w").numpy()
+
+
+@pytest.mark.parametrize("form", ["module", "bundle"])
+def test_what_was_loaded_of_the_old_module_stays_with_it(form: str, register: Any) -> None:
+    spec = find_spec("opencl")
+    assert spec is not None
+    register("devmod.load_from_bytes", "opencl", lambda data: Importer(spec, *decode(spec, data)))
+    module = devmod.create_with_fallback("opencl", *sample("opencl"))
+    module.import_module(devmod.const_loader({"w": SMALL}, {}))
+    if form == "bundle":
+        module = devmod.bundle(module, devmod.create_with_fallback("cuda", *sample("cuda")))
+    module = devmod.loads(devmod.dumps(module))
+    assert module.imports
+    before = module["add"]
+    result = devmod.replace_constants(module, {"w": SMALL + 1})
+    np.testing.assert_array_equal(result["add"](), SMALL + 1)
+    np.testing.assert_array_equal(before(), SMALL)
+    np.testing.assert_array_equal(module["add"](), SMALL)
 
 
 def test_some_constants_keep_their_values() -> None:

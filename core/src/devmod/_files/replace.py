@@ -19,14 +19,7 @@ from devmod._modules.const_loader import (
     as_constant,
     items_of,
 )
-from devmod._modules.module import (
-    LibraryModule,
-    Module,
-    copy_records,
-    ordered,
-    usable_functions,
-    walk,
-)
+from devmod._modules.module import LibraryModule, Module, ordered, usable_functions, walk
 from devmod._modules.stored import StoredModule
 from devmod._values.info import Interface
 from devmod.errors import ArgumentError, did_you_mean, list_names
@@ -227,10 +220,9 @@ def _rebuilt(root: Module, changed: dict[int, Module]) -> Module:
 
 
 def _copy(module: Module) -> Module:
-    if isinstance(module, StoredModule):
-        return module.copy()
+    """Return a module of the same bytes. What was loaded of the other one has its imports."""
     if isinstance(module, BundleModule):
-        node = BundleModule((), module._prefer)
-        node.find_agreement = module.find_agreement
-        return copy_records(module, node)
-    return copy_records(module, LibraryModule())
+        return module._with(_functions={})
+    copy = module._with()
+    copy.__dict__.pop("_values", None)
+    return copy

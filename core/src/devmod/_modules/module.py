@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any, Self, TypeAlias, TypeVar
+    from typing import Any, Self, TypeAlias
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from devmod._values.records import TuningRecord
 
     RecordSource: TypeAlias = "Index | GivenRecords"
-    AnyModule = TypeVar("AnyModule", bound="Module")
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
 BINARY_SERIALIZABLE = 1
@@ -381,15 +380,6 @@ class Module(ProcessLocal, ABC):
             shown += ", …"
         text = escape_line(f"<{type(self).__name__} {'/'.join(kind)}: {shown or 'no functions'}>")
         return shorten(text)
-
-
-def copy_records(module: Module, other: AnyModule) -> AnyModule:
-    """Give another module the file and the tuning records of a module, which are not read, and
-    return it.
-    """
-    other._devmod_file = module._devmod_file
-    other._devmod_tuning = module._devmod_tuning
-    return other
 
 
 class GivenRecords:

@@ -8,7 +8,7 @@ parser of module bytes is imported at its first use.
 from __future__ import annotations
 
 from devmod._formats.index import StoredBytes, newer_features
-from devmod._modules.module import Module, copy_records
+from devmod._modules.module import Module
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
@@ -75,18 +75,6 @@ class StoredModule(Module, StoredBytes):
         self._head = head
         self._devmod_origin = read_origin
         self._find = find
-
-    def copy(self) -> StoredModule:
-        """Return a module of the same bytes without imports. Nothing of it is loaded."""
-        module = StoredModule(
-            self.entry,
-            self._read,
-            self.place,
-            read_origin=self._devmod_origin,
-            find=self._find,
-            head=self._head,
-        )
-        return copy_records(self, module)
 
     # -- properties
 
@@ -392,7 +380,9 @@ class StoredModule(Module, StoredBytes):
         else:
             module = load_stored(self.kind, self._stored)
         module._devmod_origin = self._devmod_origin
-        return copy_records(self, module)
+        module._devmod_file = self._devmod_file
+        module._devmod_tuning = self._devmod_tuning
+        return module
 
     def _check_format(self) -> None:
         """Raise FormatError if the index has another format than the bytes."""
