@@ -36,7 +36,7 @@ GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench
 GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
 GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
-GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests plugins/runtime/tests/driver_api
+GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests plugins/driver-api/tests
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests compilers/targets/tests/test_compile_metal.py plugins/runtime/tests/toy/test_shared_memory.py
 
 # What makes the parts of test-setup, tools/*.py. pycuda is built with g++ and the headers of the system.

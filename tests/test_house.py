@@ -364,7 +364,6 @@ TAKEN = {
         "_arrays.dlpack.host_capsule",
         "_arrays.elements.unpack",
         "_arrays.empty.in_pages",
-        "_arrays.empty.page_lockers",
         "_formats.tuning.parse_json",
         "_modules.bundle.BundleModule",
         "_modules.bundle.join",

@@ -139,6 +139,7 @@ def test_types_are_checked_for_each_system(platform: str) -> None:
         "compilers/targets",
         "compilers/wgsl",
         "plugins/runtime",
+        "plugins/driver-api",
         "extras/remote",
         "plugins/devmod-metal",
     }

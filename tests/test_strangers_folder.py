@@ -21,6 +21,7 @@ PACKAGES = (
     "devmod_readers",
     "devmod_targets",
     "devmod_wgsl",
+    "devmod_driver_api",
     "distributed",
     "fsspec",
     "msgpack",

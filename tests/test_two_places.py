@@ -240,11 +240,7 @@ def test_the_figures_of_the_suites_of_others_are_those_of_the_comparison() -> No
 def test_each_stream_takes_what_a_device_promises() -> None:
     promised = list(inspect.signature(Device.stream).parameters)
     found = {}
-    folders = [
-        *ROOT.glob("plugins/*/src"),
-        ROOT / "plugins" / "runtime" / "src" / "devmod_runtime" / "driver_api",
-    ]
-    for folder in folders:
+    for folder in ROOT.glob("plugins/*/src"):
         for path in folder.rglob("*device.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef) and node.name == "stream":
@@ -334,7 +330,7 @@ def test_a_function_of_a_driver_is_called_by_its_name() -> None:
     from devmod_rocm._calls import FUNCTIONS as OF_ROCM
 
     folders = (
-        "plugins/runtime/src/devmod_runtime/driver_api",
+        "plugins/driver-api/src/devmod_driver_api",
         "plugins/devmod-cuda/src",
         "plugins/devmod-rocm/src",
     )

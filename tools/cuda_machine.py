@@ -45,7 +45,7 @@ DRIVERS = ("ctypes", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
 TESTS = (
     "plugins/devmod-cuda/tests",
-    "plugins/runtime/tests/driver_api",
+    "plugins/driver-api/tests",
     "compilers/targets/tests/test_interop.py",
     "compilers/targets/tests/test_interop_offload.py",
 )
@@ -58,12 +58,12 @@ QUESTIONS = ("variables", "context", "arrays", "one_graph", "torch_operation", "
 DOUBTS = {
     "captures": [
         "plugins/devmod-cuda/tests/test_captures.py",
-        "plugins/runtime/tests/driver_api/test_batches.py",
-        "plugins/runtime/tests/driver_api/test_prepared.py",
+        "plugins/driver-api/tests/test_batches.py",
+        "plugins/driver-api/tests/test_prepared.py",
     ],
     "contexts": [
         "plugins/devmod-cuda/tests/test_stream.py",
-        "plugins/runtime/tests/driver_api/test_launches.py",
+        "plugins/driver-api/tests/test_launches.py",
         "-k",
         "context",
     ],

@@ -150,13 +150,14 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # Runtimes depend on devmod-runtime, and it on devmod-readers; that of WebGPU on devmod-wgsl.
-    # None needs the build side.
+    # Runtimes depend on devmod-runtime, and it on devmod-readers; that of WebGPU on devmod-wgsl,
+    # those of CUDA and ROCm on devmod-driver-api. None needs the build side.
     own = {
         "devmod-core[cli]": core,
         "devmod-readers": wheel_of["devmod-readers"],
         "devmod-wgsl": wheel_of["devmod-wgsl"],
         "devmod-runtime": wheel_of["devmod-runtime"],
+        "devmod-driver-api": wheel_of["devmod-driver-api"],
         # For the command that the last lines name.
         "devmod-workbench": wheel_of["devmod-workbench"],
         **expected,

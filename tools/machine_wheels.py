@@ -66,6 +66,7 @@ OWN = (
     "devmod_core",
     "devmod_readers",
     "devmod_wgsl",
+    "devmod_driver_api",
     "devmod_targets",
     "devmod_conformance",
     "devmod_runtime",

@@ -124,8 +124,8 @@ ROOMS = {
         ["extras/browser/js/src/*.js"], [*_ALL_READERS, "tests/test_browser*.py"], 97
     ),
     "runtime": Room(
-        ["plugins/runtime/src/**/*.py"],
-        [_TOY, "plugins/runtime/tests/driver_api/test_*.py", _PROGRAMS],
+        ["plugins/runtime/src/**/*.py", "plugins/driver-api/src/**/*.py"],
+        [_TOY, "plugins/driver-api/tests/test_*.py", _PROGRAMS],
         95,
     ),
     "workbench": Room(

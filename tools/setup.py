@@ -92,6 +92,7 @@ def projects() -> list[Path]:
         ROOT / "compilers" / "targets",
         ROOT / "conformance",
         ROOT / "plugins" / "runtime",
+        ROOT / "plugins" / "driver-api",
         ROOT / "extras" / "remote",
         ROOT / "extras" / "models",
         ROOT / "workbench",

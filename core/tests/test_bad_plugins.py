@@ -332,7 +332,8 @@ def test_a_missing_name_outside_core_is_no_version_problem(site: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "package", ["devmod_readers", "devmod_runtime", "devmod_targets", "devmod_wgsl"]
+    "package",
+    ["devmod_driver_api", "devmod_readers", "devmod_runtime", "devmod_targets", "devmod_wgsl"],
 )
 def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(
     site: Path, tmp_path: Path, package: str

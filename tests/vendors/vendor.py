@@ -65,7 +65,7 @@ class Vendor(ABC):
     executes_slowly : bool
         Whether the first launch of a child process takes seconds.
     functions : mapping
-        The vendor's function for each operation of `devmod_runtime.driver_api` that tests count or
+        The vendor's function for each operation of `devmod_driver_api` that tests count or
         let fail.
     first_use : tuple of str
         Operations that no function of the driver does before the first use of a device's memory.

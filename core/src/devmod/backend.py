@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._arrays.elements import elements_of as elements_of
     from devmod._arrays.elements import scalar_shape as scalar_shape
+    from devmod._arrays.empty import lock_pages_with as lock_pages_with
     from devmod._arrays.host_array import HostArray as HostArray
     from devmod._files.bundle_file import loads_own as loads_own
     from devmod._files.carried import verify_rest as verify_rest
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
 #: The names of each module.
 _NAMES = {
     "_arrays.elements": "bytes_of dtype_name_of elements_of scalar_shape",
+    "_arrays.empty": "lock_pages_with",
     "_arrays.host_array": "HostArray",
     "_files.bundle_file": "loads_own",
     "_files.carried": "verify_rest",

@@ -1,5 +1,5 @@
 """Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts.
-plugins/runtime/tests/driver_api has DLPack.
+plugins/driver-api/tests has DLPack.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What only CUDA's devices have: limits, versions, contexts; plugins/runtime/tests/driver_api has
+"""What only CUDA's devices have: limits, versions, contexts; plugins/driver-api/tests has
 the tests of devices.
 """
 

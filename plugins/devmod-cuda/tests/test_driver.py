@@ -1,5 +1,5 @@
 """What only CUDA's driver has: the errors of opening it, its own calls;
-plugins/runtime/tests/driver_api has the tests of drivers.
+plugins/driver-api/tests has the tests of drivers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_cuda._calls import ptx_version
-from devmod_runtime.driver_api.driver import DriverLaunchConfig
+from devmod_driver_api.driver import DriverLaunchConfig
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = 'extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }'

@@ -1,5 +1,5 @@
 """What only CUDA's launches have: required blocks, clusters, dependent launches;
-plugins/runtime/tests/driver_api has the tests of launches.
+plugins/driver-api/tests has the tests of launches.
 """
 
 from __future__ import annotations

@@ -207,10 +207,10 @@ NEWER = {"cuFuncGetParamInfo": 12040}
 def test_a_driver_has_the_functions_that_devmod_calls(each_version: VendorRuntime) -> None:
     """Each symbol in the sources, of the shared table and of single calls."""
     import devmod_cuda
-    import devmod_runtime.driver_api
+    import devmod_driver_api
 
     names = {function.symbol or function.name for function in FUNCTIONS.values()}
-    for package in (devmod_cuda, devmod_runtime.driver_api):
+    for package in (devmod_cuda, devmod_driver_api):
         for file in Path(str(package.__file__)).parent.glob("*.py"):
             text = file.read_text()
             names |= set(re.findall(r'symbol\(\s*"(cu\w+)"', text))
@@ -236,8 +236,8 @@ CALLS = """
 import ctypes
 from devmod_cuda._calls import FUNCTIONS
 from devmod_cuda._calls import CudaDriver
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.driver import DriverLaunchConfig
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.driver import DriverLaunchConfig
 driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))
 config = driver.launch_config(DriverLaunchConfig((1, 1, 1), (1, 1, 1), 0), 0)
 def call(name):

@@ -1,4 +1,4 @@
-"""What only CUDA's streams have; plugins/runtime/tests/driver_api has the tests of streams, events
+"""What only CUDA's streams have; plugins/driver-api/tests has the tests of streams, events
 and graphs.
 """
 

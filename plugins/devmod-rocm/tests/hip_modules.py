@@ -11,7 +11,7 @@ from backend_checks import code_of
 from standin_rocm import device_arch
 
 import devmod
-from devmod_runtime.driver_api.binaries import LoadedBinary
+from devmod_driver_api.binaries import LoadedBinary
 
 DIMENSIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 ADD = """

@@ -1,4 +1,4 @@
-"""What only ROCm's arrays have; plugins/runtime/tests/driver_api has the tests of arrays and of
+"""What only ROCm's arrays have; plugins/driver-api/tests has the tests of arrays and of
 other libraries' arrays.
 """
 

@@ -1,5 +1,5 @@
 """What only ROCm's devices have: limits, versions, the current device;
-plugins/runtime/tests/driver_api has the tests of devices.
+plugins/driver-api/tests has the tests of devices.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What only ROCm's driver has: the errors of opening it, its own calls;
-plugins/runtime/tests/driver_api has the tests of drivers.
+plugins/driver-api/tests has the tests of drivers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 from backend_checks import run_python
 from standin_rocm import ROCM, SONAME, Standin, library, on_hardware
 
+from devmod_driver_api.api import DriverError
 from devmod_rocm import _device
-from devmod_runtime.driver_api.api import DriverError
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (

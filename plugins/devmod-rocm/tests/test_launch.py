@@ -1,4 +1,4 @@
-"""What only ROCm's launches have; plugins/runtime/tests/driver_api has the tests of launches."""
+"""What only ROCm's launches have; plugins/driver-api/tests has the tests of launches."""
 
 from __future__ import annotations
 

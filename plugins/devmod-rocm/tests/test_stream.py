@@ -1,4 +1,4 @@
-"""What only ROCm's streams have; plugins/runtime/tests/driver_api has the tests of streams, events
+"""What only ROCm's streams have; plugins/driver-api/tests has the tests of streams, events
 and graphs.
 """
 
@@ -12,7 +12,7 @@ from standin_rocm import ROCM
 from vendor import library_class
 
 import devmod
-from devmod_runtime.driver_api.api import DriverError
+from devmod_driver_api.api import DriverError
 
 
 def test_the_default_stream_is_hips_null_stream(device: Any) -> None:

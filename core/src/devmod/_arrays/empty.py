@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
-#: What has a method `page_locked`, which returns new memory of so many bytes, or None. A runtime
-#: puts one first when its driver is open.
+#: What `lock_pages_with` has got, the last one first.
 page_lockers: list[ref[Any]] = []
+
+
+def lock_pages_with(driver: Any) -> None:
+    """Ask an open driver for the memory of `devmod.empty` while the driver lives, before those that
+    were opened earlier. Its method `page_locked` returns new memory of so many bytes, or None.
+    """
+    page_lockers.insert(0, ref(driver, page_lockers.remove))
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:

@@ -237,7 +237,13 @@ def missing_wheel(error: BaseException) -> str:
     if not isinstance(error, ImportError):
         return ""
     package = (error.name or "").partition(".")[0]
-    if package not in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_wgsl"):
+    if package not in (
+        "devmod_driver_api",
+        "devmod_readers",
+        "devmod_runtime",
+        "devmod_targets",
+        "devmod_wgsl",
+    ):
         return ""
     return package
 

@@ -51,6 +51,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
         "devmod_models",
         "devmod_remote",
         "devmod_wgsl",
+        "devmod_driver_api",
     ):
         if find_spec(package):
             modules += collect_submodules(package, filter=lambda name: not name.startswith(unused))

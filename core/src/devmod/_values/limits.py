@@ -9,7 +9,7 @@ from __future__ import annotations
 #   here: `core/src/devmod/_values/requirements.py` (`requirements`, `Capabilities`)
 #   also: the docstring of `Capabilities` there, which lists them; `_LIMITS`, the driver's name, and
 #     `limits`, which reads the value: `_device.py` of the backend,
-#     `plugins/runtime/src/devmod_runtime/driver_api/device.py` for CUDA and ROCm; `_calls.py` of
+#     `plugins/driver-api/src/devmod_driver_api/device.py` for CUDA and ROCm; `_calls.py` of
 #     these and `_physical.py` of devmod-vulkan list what is read of the driver;
 #     `extras/browser/js/src/pipeline.js` has the browser's copy
 #   tests: `tests/test_repository.py`, `core/tests/test_requirements.py`, `tests/test_limits.py`;

@@ -9,16 +9,16 @@ from contextlib import suppress
 from devmod.backend import compile_error, find_spec
 from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, list_names
 from devmod_cuda._calls import CUDA
-from devmod_readers.elf import find_damage
-from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
-from devmod_readers.options.cuda import is_supported
-from devmod_runtime import source_text
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.binaries import (
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.binaries import (
     DriverBinaries,
     LoadedBinary,
     load_error,
 )
+from devmod_readers.elf import find_damage
+from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
+from devmod_readers.options.cuda import is_supported
+from devmod_runtime import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from functools import partial
 from itertools import repeat, starmap
 from typing import Any
 
-from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, Failures, LaunchCall
+from devmod_driver_api.api import Api, DriverError, DriverFunction
+from devmod_driver_api.driver import Driver, DriverLaunchConfig, Failures, LaunchCall
 
 # -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a
 # device.
@@ -65,10 +65,10 @@ _number = c_uint
 # Where to change: a function of a driver of CUDA's model
 #   here: `_calls.py` of devmod-cuda and of devmod-rocm (`FUNCTIONS`): the vendor's function by the
 #     name of the operation
-#   also: `plugins/runtime/src/devmod_runtime/driver_api/driver.py` (`Driver.call`): how it is
+#   also: `plugins/driver-api/src/devmod_driver_api/driver.py` (`Driver.call`): how it is
 #     called
 #   tests: `tests/test_two_places.py`, `plugins/devmod-cuda/tests/test_real_libcuda.py`
-#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`.
+#: The function of each operation of `devmod_driver_api.driver.Driver`.
 FUNCTIONS = {
     "initialize": DriverFunction("cuInit", (), (_number,)),
     "version": DriverFunction("cuDriverGetVersion", (c_int,), ()),

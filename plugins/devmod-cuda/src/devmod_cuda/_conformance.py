@@ -82,7 +82,7 @@ class CudaConformance(Conformance):
     """
 
     kind = "cuda"
-    build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
+    build_step = "devmod_driver_api.binaries.LoadedBinary.__init__"
     driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (

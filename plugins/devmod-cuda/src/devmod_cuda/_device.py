@@ -11,9 +11,9 @@ import re
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._calls import CUDA, CudaDriver
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.device import DriverDevice, DriverStream, list_devices
 from devmod_runtime import Attempt, driver_import_error, open_driver, open_library
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,19 +16,19 @@ from devmod_cuda._binaries import UNKNOWN
 from devmod_cuda._calls import CUDA, LEGACY_STREAM, CudaDriver
 from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._tensor_map import TensorMap
-from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry, ParamPlace
-from devmod_runtime import DeviceArray, LaunchConfig, fork_safe
-from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
-from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
-from devmod_runtime.driver_api.driver import DriverLaunchConfig
-from devmod_runtime.driver_api.kernel import (
+from devmod_driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
+from devmod_driver_api.api import COOPERATIVE, DriverError, describe
+from devmod_driver_api.driver import DriverLaunchConfig
+from devmod_driver_api.kernel import (
     DeclaredArgument,
     DriverKernel,
     DriverLauncher,
     ParameterLayout,
     declared_arguments,
 )
-from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
+from devmod_driver_api.kernel import parameter_layout as make_layout
+from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry, ParamPlace
+from devmod_runtime import DeviceArray, LaunchConfig, fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo, Image, Sampler
     from devmod_cuda._textures import ImagePlaces
-    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage
-    from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary
-    from devmod_runtime.driver_api.device import DriverStream
+    from devmod_driver_api.adoption import Adopted, AdoptedImage
+    from devmod_driver_api.binaries import DriverBinaries, LoadedBinary
+    from devmod_driver_api.device import DriverStream
 
     Dims = tuple[int, int, int]
 

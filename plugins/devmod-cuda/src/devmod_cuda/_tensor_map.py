@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from devmod import Array
 from devmod.errors import ArgumentError, LaunchError
 from devmod_cuda._device import CudaDevice
+from devmod_driver_api.api import DriverError
 from devmod_runtime import DeviceArray
-from devmod_runtime.driver_api.api import DriverError
 
 #: The number of CUtensorMapDataType, and the bytes of an element. Types that the accelerator only
 #: copies have the number of their size.

@@ -18,11 +18,10 @@ from typing import Any
 
 from devmod import Interface, Param, Sampler
 from devmod.backend import IMAGE_FORMATS, ConversionError, Once
-from devmod_runtime import Image, check_extent
-from devmod_runtime.driver_api.copies import address_of
-from devmod_runtime.driver_api.device import DriverDevice
-from devmod_runtime.driver_api.handles import Handle, Handles, Memory
-from devmod_runtime.driver_api.kernel import has_places
+from devmod_driver_api.device import DriverDevice
+from devmod_driver_api.handles import Handle, Handles, Memory
+from devmod_driver_api.kernel import has_places
+from devmod_runtime import Image, address_of, check_extent
 
 #: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
 _ARRAY = Struct("<3Q3I4x")

@@ -12,6 +12,12 @@ from devmod.errors import (
     ToolchainNotFoundError,
     list_names,
 )
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.binaries import (
+    DriverBinaries,
+    LoadedBinary,
+    load_error,
+)
 from devmod_readers.amdgpu import (
     CodeObjectKernel,
     check_code_object,
@@ -22,12 +28,6 @@ from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.binaries import (
-    DriverBinaries,
-    LoadedBinary,
-    load_error,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ctypes import (
 from threading import local
 from typing import Any
 
-from devmod_runtime.driver_api.api import (
+from devmod_driver_api.api import (
     COOPERATIVE,
     DEVICE,
     HOST,
@@ -32,7 +32,7 @@ from devmod_runtime.driver_api.api import (
     DriverError,
     DriverFunction,
 )
-from devmod_runtime.driver_api.driver import Driver, DriverLaunchConfig, LaunchCall
+from devmod_driver_api.driver import Driver, DriverLaunchConfig, LaunchCall
 
 # -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and
 # the limits of a device.
@@ -61,7 +61,7 @@ _handle = c_void_p
 _address = c_uint64
 _size = c_size_t
 _number = c_uint
-#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`. A context is the
+#: The function of each operation of `devmod_driver_api.driver.Driver`. A context is the
 #: number of its device.
 FUNCTIONS = {
     "initialize": DriverFunction("hipInit", (), (_number,)),

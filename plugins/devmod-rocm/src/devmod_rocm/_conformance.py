@@ -52,7 +52,7 @@ class RocmConformance(Conformance):
     """
 
     kind = "rocm"
-    build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
+    build_step = "devmod_driver_api.binaries.LoadedBinary.__init__"
     driver_libraries = ("libamdhip64",)
     samples = (
         *samples(_BUNDLE, "hsaco", "hip"),

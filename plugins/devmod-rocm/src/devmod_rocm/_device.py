@@ -10,11 +10,11 @@ from typing import Any
 
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.device import DriverDevice, list_devices
 from devmod_rocm._calls import HIP, HipDriver
 from devmod_runtime import open_driver
 from devmod_runtime import open_library as open_first
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.device import DriverDevice, list_devices
 
 # -- Find and open libamdhip64, HIP's runtime. A process uses only one, and PyTorch for ROCm has its
 # own.

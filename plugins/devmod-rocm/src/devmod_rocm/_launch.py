@@ -7,27 +7,27 @@ from __future__ import annotations
 from struct import pack
 
 from devmod.errors import ArgumentError
-from devmod_rocm._calls import HIP
-from devmod_rocm._device import devices
-from devmod_runtime.driver_api.adoption import Adoption, library_of
-from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
-from devmod_runtime.driver_api.driver import DriverLaunchConfig
-from devmod_runtime.driver_api.kernel import (
+from devmod_driver_api.adoption import Adoption, library_of
+from devmod_driver_api.api import COOPERATIVE, DriverError
+from devmod_driver_api.driver import DriverLaunchConfig
+from devmod_driver_api.kernel import (
     DriverKernel,
     DriverLauncher,
     declared_arguments,
     parameter_layout,
 )
+from devmod_rocm._calls import HIP
+from devmod_rocm._device import devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
+    from devmod_driver_api.binaries import LoadedBinary
+    from devmod_driver_api.device import DriverDevice
     from devmod_readers.amdgpu import ArgumentPlace, CodeObjectKernel
     from devmod_runtime import LaunchConfig
-    from devmod_runtime.driver_api.binaries import LoadedBinary
-    from devmod_runtime.driver_api.device import DriverDevice
 
 
 # -- Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's,

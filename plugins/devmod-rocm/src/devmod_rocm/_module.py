@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod_runtime.driver_api.module import DriverModule
+from devmod_driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 NumPy and opens no driver.
 
 Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`,
-`Launcher` and `Kernel`, and uses the other names of this module. `devmod_runtime.driver_api` is for
-drivers with CUDA's model.
+`Launcher` and `Kernel`, and uses the other names of this module. The package `devmod_driver_api` is
+for drivers with CUDA's model.
 
 docs/design/runtime.md has the reasons.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device_array import copy as copy
     from devmod_runtime._device.device_array import copy_to_numpy as copy_to_numpy
     from devmod_runtime._device.dlpack_import import read_capsule as read_capsule
+    from devmod_runtime._device.host import address_of as address_of
     from devmod_runtime._device.image import Image as Image
     from devmod_runtime._device.image import Sampler as Sampler
     from devmod_runtime._device.image import check_extent as check_extent
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from devmod_runtime._fork import check_driver as check_driver
     from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
+    from devmod_runtime._fork import is_inherited as is_inherited
     from devmod_runtime._fork import open_driver as open_driver
     from devmod_runtime._launch.arguments import Argument as Argument
     from devmod_runtime._launch.arguments import block_packer as block_packer
@@ -89,9 +91,10 @@ _NAMES = {
     "_device.device": "Device",
     "_device.device_array": "DeviceArray copy copy_to_numpy",
     "_device.dlpack_import": "read_capsule",
+    "_device.host": "address_of",
     "_device.image": "Image Sampler check_extent",
     "_device.stream": "Batch Event Stream check_earlier_event check_event",
-    "_fork": "check_driver driver_import_error fork_safe open_driver",
+    "_fork": "check_driver driver_import_error fork_safe is_inherited open_driver",
     "_launch.arguments": "Argument block_packer write_access",
     "_launch.function": "Function Launch",
     "_launch.launcher": "Kernel LaunchConfig Launcher",

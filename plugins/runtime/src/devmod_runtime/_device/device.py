@@ -153,7 +153,7 @@ class Device(ProcessLocal, ABC):
     # Where to change: an option of `Device.stream`
     #   here: `Device`, `stream`
     #   also: `stream` in `_device.py` of each backend, and in
-    #     `plugins/runtime/src/devmod_runtime/driver_api/device.py` for CUDA and ROCm
+    #     `plugins/driver-api/src/devmod_driver_api/device.py` for CUDA and ROCm
     #   tests: `tests/test_two_places.py`, `plugins/runtime/tests/toy/test_device.py`
     @abstractmethod
     def stream(self) -> Stream:

@@ -20,19 +20,19 @@ from devmod.backend import (
     parse_dtype,
 )
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
+from devmod_driver_api.api import DriverError
+from devmod_driver_api.device import DriverStream
+from devmod_driver_api.driver import Dims, DriverLaunchConfig
 from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import BuildLauncher, Kernel, LaunchConfig
-from devmod_runtime.driver_api.api import DriverError
-from devmod_runtime.driver_api.device import DriverStream
-from devmod_runtime.driver_api.driver import Dims, DriverLaunchConfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
-    from devmod_runtime.driver_api.binaries import LoadedBinary
+    from devmod_driver_api.adoption import Adopted, AdoptedImage, Adoption
+    from devmod_driver_api.binaries import LoadedBinary
 
 #: The exceptions of other libraries for a closed object, and of reading an attribute that has
 #: another form than its protocol.

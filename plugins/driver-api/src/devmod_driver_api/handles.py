@@ -15,11 +15,10 @@ from ctypes import c_uint8
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
-from devmod._arrays.empty import page_lockers
-from devmod_runtime import Lease, fork_safe, lend, wait_interruptibly
-from devmod_runtime._fork import is_inherited
-from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
-from devmod_runtime.driver_api.driver import Driver
+from devmod.backend import lock_pages_with
+from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
+from devmod_driver_api.driver import Driver
+from devmod_runtime import Lease, fork_safe, is_inherited, lend, wait_interruptibly
 
 #: The driver's result with a handle, as `Driver.create_into` has it; empty after the handle is
 #: destroyed.
@@ -324,7 +323,7 @@ class Context:
         self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
-        page_lockers.insert(0, ref(self, page_lockers.remove))
+        lock_pages_with(self)
 
     if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from each_case import refusal
 
-import devmod_runtime.driver_api
-from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Driver
+import devmod_driver_api
+from devmod_driver_api.api import Api, DriverError, DriverFunction
+from devmod_driver_api.driver import Driver
 
 #: The methods whose arguments have the name of an operation, and the positions of these arguments.
 METHODS = {
@@ -38,7 +38,7 @@ WITHOUT = {
 def operations() -> set[str]:
     """Return the names of the operations in the code of the wheel."""
     results = {"exchange_capture_mode"}
-    for path in Path(devmod_runtime.driver_api.__file__).parent.glob("*.py"):
+    for path in Path(devmod_driver_api.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 name = (

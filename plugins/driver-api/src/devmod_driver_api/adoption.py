@@ -12,10 +12,10 @@ from ctypes import c_int64
 
 from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
+from devmod_driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, Api, DriverError
+from devmod_driver_api.device import DriverDevice, DriverStream
+from devmod_driver_api.handles import Memory
 from devmod_runtime import DeviceArray, read_capsule
-from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, Api, DriverError
-from devmod_runtime.driver_api.device import DriverDevice, DriverStream
-from devmod_runtime.driver_api.handles import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Image, Stream
-    from devmod_runtime._device.host import Shape
 
     Adopted = tuple[DeviceArray, Stream | None]
     AdoptedImage = tuple[Image, Stream | None]
@@ -80,7 +79,7 @@ class Adoption:
         # The capsule stays unused, so its own destructor frees the tensor.
         tensor, read_only = read_capsule(capsule)
         numbers = c_int64 * tensor.ndim
-        shape: Shape = ()
+        shape: tuple[int, ...] = ()
         if tensor.ndim:
             shape = tuple(numbers.from_address(tensor.shape))
         if tensor.strides and not is_contiguous(
@@ -128,7 +127,7 @@ class Adoption:
         self,
         device: DriverDevice | None,
         address: int,
-        shape: Shape,
+        shape: tuple[int, ...],
         dtype: str,
         owner: object,
         *,
@@ -285,7 +284,7 @@ def export(value: Any, stream: int) -> object:
         raise ConversionError(f"is not exported by its library: {error}") from None
 
 
-def is_contiguous(shape: Shape, strides: Shape, step: int) -> bool:
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
     """Return whether elements of `step` units are in C order without gaps."""
     if 0 in shape:
         return True

@@ -16,7 +16,7 @@ from ctypes import POINTER, byref, c_int
 from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError
+from devmod_driver_api.api import RELAXED_CAPTURE, Api, DriverError
 
 Dims = tuple[int, int, int]
 

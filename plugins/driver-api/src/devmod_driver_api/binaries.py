@@ -16,11 +16,11 @@ from devmod.errors import (
     did_you_mean,
     list_names,
 )
+from devmod_driver_api.api import DriverError, describe
+from devmod_driver_api.device import DriverDevice, DriverStream
+from devmod_driver_api.handles import Handle
 from devmod_readers.variables import read_variables
 from devmod_runtime import Builds, run_compiler
-from devmod_runtime.driver_api.api import DriverError, describe
-from devmod_runtime.driver_api.device import DriverDevice, DriverStream
-from devmod_runtime.driver_api.handles import Handle
 
 #: The format and the bytes of a binary.
 Payload = tuple[str, bytes]

@@ -13,15 +13,22 @@ from typing import Any, TypeVar
 from devmod import Device, Event, Launch, Stream
 from devmod.backend import Capabilities, Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
-from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
-from devmod_runtime.driver_api.copies import Transfers, address_of
-from devmod_runtime.driver_api.driver import Driver
-from devmod_runtime.driver_api.handles import Context, Handle, Memory
+from devmod_driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
+from devmod_driver_api.copies import Transfers
+from devmod_driver_api.driver import Driver
+from devmod_driver_api.handles import Context, Handle, Memory
+from devmod_runtime import (
+    Batch,
+    address_of,
+    check_driver,
+    check_earlier_event,
+    check_event,
+    fork_safe,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime._device.stream import Work
+    Work = Callable[[], object]
 
 DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod_runtime.driver_api.binaries import DriverBinaries
-    from devmod_runtime.driver_api.handles import Memory
+    from devmod_driver_api.binaries import DriverBinaries
+    from devmod_driver_api.handles import Memory
 
 
 class DriverModule(GlobalsModule):
@@ -54,7 +54,7 @@ class DriverModule(GlobalsModule):
         """Return the memory of a ``__device__`` or ``__constant__`` variable in the binary of a
         device, its bytes, and the binary.
         """
-        from devmod_runtime.driver_api.handles import Memory
+        from devmod_driver_api.handles import Memory
 
         binary = self.binaries().get(device)
         address, nbytes = binary.variable(name)

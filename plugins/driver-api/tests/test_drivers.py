@@ -10,7 +10,7 @@ from backend_checks import run_python
 from each_case import raised
 from vendor import Vendor
 
-from devmod_runtime.driver_api.api import DriverError
+from devmod_driver_api.api import DriverError
 
 
 @pytest.mark.row("R6", "R39")

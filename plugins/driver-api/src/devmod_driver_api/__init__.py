@@ -6,7 +6,7 @@ driver library.
 - `module`, `binaries` and `kernel` load a payload and launch its kernels.
 - `adoption` takes the arrays and streams of other libraries.
 
-The README of devmod-runtime describes the interface, and docs/design/driver-api.md has the reasons.
+The README describes the interface, and docs/design/driver-api.md has the reasons.
 """
 
 from __future__ import annotations

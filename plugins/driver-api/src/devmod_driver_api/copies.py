@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from devmod.backend import Once
-from devmod_runtime import Pool
-from devmod_runtime._device.host import address_of as address_of
-from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
-from devmod_runtime.driver_api.handles import Context, Handle
+from devmod_driver_api.api import DISABLE_TIMING, HOST, DriverError
+from devmod_driver_api.handles import Context, Handle
+from devmod_runtime import Pool, address_of
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in
 #: flight on a device.
