@@ -231,18 +231,68 @@ def test_values_that_are_not_those_of_the_binary_are_refused(device: Any, vendor
         )
 
 
-@pytest.mark.row("R34")
-def test_local_memory_that_is_an_offset_needs_another_compile(device: Any, vendor: Vendor) -> None:
-    scratch = Param("scratch", "local", "int32", default=devmod.Local(per_thread=4))
-    f = vendor.kernel(ADDEND, [X, scratch])
-    x = device.zeros(4, "int32")
-    for call, arguments in ((f, {}), (f.bind, {"scratch": devmod.Local(16)})):
-        check_error(
-            devmod.ArgumentError,
-            lambda call=call, arguments=arguments: call(x, grid=1, block=4, **arguments),
-            f"the {vendor.kind} function 'k': argument 2 'scratch' is a Local, and the kernel takes an offset into its dynamic shared memory, which "
-            f"devmod does not pass: compile it again, OpenCL C for opencl, or a source for {vendor.kind} that declares the memory in the kernel",
+#: It shows the offsets of its local memory if `n` is not 0, and else what the block shares there.
+OFFSETS = """
+extern __shared__ char memory[];
+extern "C" __global__ void k(int *x, unsigned first, unsigned second, int n) {
+    int i = threadIdx.x;
+    int *a = (int *)(memory + first), *b = (int *)(memory + second);
+    a[i] = x[i];
+    b[i] = 10 * x[i];
+    __syncthreads();
+    int last = blockDim.x - 1 - i;
+    x[i] = n ? (int)(first + 1000 * second) : a[last] + b[last];
+}"""
+FIRST = Param("first", "local", "int32")
+SECOND = Param("second", "local", "float64x8", default=devmod.Local(per_thread=4))
+LOCAL = [X, FIRST, SECOND, A.replace(name="n")]
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R34", "R58")
+def test_local_memory_is_an_offset_into_shared_memory(
+    device: Any, vendor: Vendor, standin: StandinDriver, executes: None
+) -> None:
+    f = vendor.kernel(OFFSETS, LOCAL)
+    x = np.arange(5, dtype="int32")
+    f(x, devmod.Local(20), 0, grid=1, block=5)
+    assert x.tolist() == [44, 33, 22, 11, 0]
+    y = device.from_numpy(np.zeros(5, "int32"))
+    # A multiple of the alignment of their elements, behind shared_memory=. Another size has others.
+    for shared, size, first, second in (
+        (0, 20, 0, 64),
+        (0, 70, 0, 128),
+        (0, 20, 0, 64),
+        (100, 64, 112, 192),
+    ):
+        f(y, devmod.Local(size), 1, grid=1, block=5, shared_memory=shared)
+        assert standin.last_launch["shared"] == str(second + 20)
+        assert y.numpy().tolist() == [first + 1000 * second] * 5
+    launch = f.bind(y, devmod.Local(48), 1, second=devmod.Local(256), grid=1, block=5)
+    f(y, devmod.Local(1), 1, grid=1, block=5, shared_memory=0)
+    launch()
+    assert standin.last_launch["shared"] == str(64 + 256)
+    assert y.numpy().tolist() == [64000] * 5
+
+
+@pytest.mark.row("R34", "R58")
+def test_local_memory_beyond_the_shared_memory_of_the_device(device: Any, vendor: Vendor) -> None:
+    f = vendor.kernel(OFFSETS, LOCAL)
+    x = device.zeros(64, "int32")
+    limit = device.limits[vendor.shared_memory_limit]
+    for call in (f, f.bind):
+        error = launch_error(call, x, devmod.Local(limit), 1, grid=1, block=64)
+        assert str(error) == (
+            f"the {vendor.kind} function 'k' cannot be launched on {device}: its {vendor.shared_memory_limit} is {limit}, got devmod.Local "
+            f"arguments of {limit + 256} bytes; argument 3 'second' takes 256 bytes by default, Local(per_thread=4) with 64 threads in a "
+            "block: give it by name, or a smaller block="
         )
+        assert error.argument == "first"
+    check_error(
+        devmod.ArgumentError,
+        lambda: f(x, 16, 1, grid=1, block=64),
+        f"the {vendor.kind} function 'k': argument 2 'first' is 16, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)",
+    )
 
 
 def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:

@@ -225,8 +225,7 @@ class CudaKernel(DriverKernel):
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self._driver_config(launch)
-        if launch.shared_memory > self._attributes.shared_memory:
-            self._raise_shared_memory(launch.shared_memory)
+        self.allow_shared_memory(launch.shared_memory)
         cluster = self._cluster_of(launch)
         if prod(cluster) > _PORTABLE_CLUSTER:
             self._allow_large_cluster(launch, cluster, shape)
@@ -373,11 +372,13 @@ class CudaKernel(DriverKernel):
                 argument=name or str(place + 1),
             )
 
-    def _raise_shared_memory(self, nbytes: int) -> None:
+    def allow_shared_memory(self, nbytes: int) -> None:
         """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's
         own at first.
         """
         attributes = self._attributes
+        if nbytes <= attributes.shared_memory:
+            return
         with attributes.lock:
             if nbytes > attributes.shared_memory:
                 self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")

@@ -54,9 +54,12 @@ _FOREIGN = (
 
 #: The bytes and the alignment of a pointer.
 POINTER_BYTES = 8
-#: The bytes of a parameter of kind "local", which is an offset into dynamic shared memory. No call
-#: passes one.
+#: The bytes of a parameter of kind "local", which is an offset into dynamic shared memory.
 OFFSET_BYTES = 4
+#: The least alignment of the memory of a `Local`.
+_LOCAL_ALIGN = 16
+#: The most sizes of dynamic shared memory whose launches are cached.
+_MAX_SIZES = 64
 #: The largest alignment of a vector type.
 _MAX_ALIGN = 16
 
@@ -283,6 +286,62 @@ def _declared_argument(param: Param, arg_type: str) -> DeclaredArgument:
     return DeclaredArgument(title, size, max(1, min(align, _MAX_ALIGN)))
 
 
+class LocalPlaces:
+    """The places of `Local` arguments in the dynamic shared memory of a launch.
+
+    Parameters
+    ----------
+    params
+        The parameters of the kernel's values.
+    """
+
+    def __init__(self, params: Sequence[Param]) -> None:
+        #: The number of each local argument, and the alignment of its memory.
+        self._aligns = {
+            number: _local_align(param)
+            for number, param in enumerate(params)
+            if param.kind == "local"
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._aligns)
+
+    def size(self, sizes: Sequence[int]) -> int:
+        """Return the bytes of arguments of these sizes."""
+        values = dict(zip(self._aligns, sizes, strict=True))
+        _, end = self._offsets(values, 0)
+        return end
+
+    def place(self, values: Sequence[Any], start: int) -> tuple[list[Any], int]:
+        """Return the values of a launch with an offset in place of each size, and the bytes of
+        dynamic shared memory. The first `start` bytes are the launch's own.
+        """
+        offsets, end = self._offsets(values, start)
+        placed = list(values)
+        for number, offset in offsets.items():
+            placed[number] = offset.to_bytes(OFFSET_BYTES, "little")
+        return placed, end
+
+    def _offsets(
+        self, sizes: Sequence[int] | dict[int, int], start: int
+    ) -> tuple[dict[int, int], int]:
+        offsets = {}
+        end = start
+        for number, align in self._aligns.items():
+            offsets[number] = -(-end // align) * align
+            end = offsets[number] + sizes[number]
+        return offsets, end
+
+
+def _local_align(param: Param) -> int:
+    """Return the alignment of the memory of a local parameter: that of its largest elements."""
+    if not param.type:
+        return _LOCAL_ALIGN
+    code, bits, lanes = parse_dtype(param.type)
+    align = param.align or array_bytes((code, bits, lanes + (lanes == 3)))
+    return max(align, _LOCAL_ALIGN)
+
+
 class DriverKernel(Kernel):
     """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that
     its driver has of its own.
@@ -325,8 +384,30 @@ class DriverKernel(Kernel):
         self.function = binary.function(info.name)
         self.entry: Any = binary.kernels[info.name]
         self.required_block: Dims | None = self.entry.block
+        values: Sequence[Param] = ()
+        if info.interface is not None:
+            values = info.interface.values
+        self._local = LocalPlaces(values)
 
     def caller(
+        self, stream: DriverStream, shape: DriverLaunchConfig
+    ) -> Callable[[Sequence[Any]], None]:
+        if not self._local:
+            return self._caller(stream, shape)
+        callers: dict[int, Callable[[Sequence[Any]], None]] = {}
+
+        def call(values: Sequence[Any]) -> None:
+            placed, nbytes = self._local.place(values, shape.shared_memory)
+            own = callers.get(nbytes)
+            if own is None:
+                if len(callers) >= _MAX_SIZES:
+                    callers.clear()
+                own = callers[nbytes] = self._caller(stream, self._with_local(shape, nbytes))
+            own(placed)
+
+        return call
+
+    def _caller(
         self, stream: DriverStream, shape: DriverLaunchConfig
     ) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
@@ -356,6 +437,9 @@ class DriverKernel(Kernel):
     def prepare(
         self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]
     ) -> Callable[[], object]:
+        if self._local:
+            values, nbytes = self._local.place(values, shape.shared_memory)
+            shape = self._with_local(shape, nbytes)
         buffer, launch = self._new_launch(stream, shape)
         buffer.raw = self.pack(*values)
         if stream.is_default:
@@ -378,6 +462,14 @@ class DriverKernel(Kernel):
             call(values)
             end = stream.record()
         return end.elapsed(begin)
+
+    def _with_local(self, shape: DriverLaunchConfig, nbytes: int) -> DriverLaunchConfig:
+        """Return the configuration of a launch with the shared memory of its `Local` arguments."""
+        self.allow_shared_memory(nbytes)
+        return shape._replace(shared_memory=nbytes)
+
+    def allow_shared_memory(self, nbytes: int) -> None:
+        """Let the driver launch the function with so much dynamic shared memory. HIP does so."""
 
     def _new_launch(
         self, stream: DriverStream, shape: DriverLaunchConfig
@@ -442,6 +534,16 @@ class DriverKernel(Kernel):
                 f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}",
                 "shared_memory",
             )
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        limit = self.device.limits[self.shared_memory_limit]
+        nbytes = self._local.size(sizes)
+        if nbytes + self.static_shared_memory <= limit:
+            return ""
+        own = ""
+        if self.static_shared_memory:
+            own = f", and the kernel declares {self.static_shared_memory} bytes of its own"
+        return f"its {self.shared_memory_limit} is {limit}, got devmod.Local arguments of {nbytes} bytes{own}"
 
     @property
     def is_cooperative(self) -> bool:
@@ -534,10 +636,7 @@ class DriverLauncher(BuildLauncher):
     def local(self, nbytes: int) -> Any:
         interface = self.info.interface
         if interface is not None and any(param.kind == "local" for param in interface.params):
-            raise ConversionError(
-                "is a Local, and the kernel takes an offset into its dynamic shared memory, which devmod does not pass: compile it again, "
-                f"OpenCL C for opencl, or a source for {self.kind} that declares the memory in the kernel"
-            )
+            return nbytes
         raise ConversionError(
             f"is a Local, and {self.adoption.api.title} kernels take no shared memory as an argument: declare it in the kernel as extern "
             "__shared__, and pass shared_memory="
