@@ -266,6 +266,7 @@ def test_one_directory_for_each_backend() -> None:
         "authoring",
         "build",
         "interop",
+        "libclc",
         "slang",
         "triton",
     }  # the last two are languages

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
+import lzma
 import re
 import shutil
 import subprocess
@@ -25,6 +27,7 @@ import breakages  # noqa: E402
 import build_pycuda  # noqa: E402
 import cuda_machine  # noqa: E402
 import environments  # noqa: E402
+import libclc  # noqa: E402
 import lowest  # noqa: E402
 import pythons  # noqa: E402
 import setup  # noqa: E402
@@ -793,3 +796,17 @@ def test_two_faults_of_one_size_in_one_second_are_two(tmp_path: Path) -> None:
         found.append(value())
     assert found == ["0", "1", "0", "2", "0", "3", "0"]
     assert path.stat().st_mtime_ns == times
+
+
+@pytest.mark.row("R58")
+def test_the_files_of_libclc_are_those_that_the_tool_writes(tmp_path: Path) -> None:
+    for name in libclc.LIBRARIES:
+        packed = (libclc.TARGET / f"{name}.bc.xz").read_bytes()
+        (tmp_path / f"{name}.bc").write_bytes(lzma.decompress(packed))
+    record = (libclc.TARGET / "record.json").read_bytes()
+    version = json.loads(record)["package"].partition(" ")[2]
+    written = libclc.files(tmp_path, version)
+    assert written.pop("record.json") == record
+    for name, packed in written.items():  # another liblzma may pack otherwise
+        kept = (libclc.TARGET / name).read_bytes()
+        assert lzma.decompress(packed) == lzma.decompress(kept)

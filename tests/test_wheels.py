@@ -43,6 +43,10 @@ BINARIES = {
             "libdevmod_cubins.so.1",
         )
     },
+    "devmod-targets": {
+        "devmod_targets/libclc/amdgcn-amd-amdhsa.bc.xz",
+        "devmod_targets/libclc/nvptx64--.bc.xz",
+    },
     "picture-kernels": {"picture_kernels/picture_kernels.devmod"},
     "devmod-vulkan": {
         f"devmod_vulkan/samples/{name}.spv"
@@ -52,7 +56,10 @@ BINARIES = {
 for _kind in KINDS:
     BINARIES.setdefault(f"devmod-{_kind}", set()).add(f"devmod_{_kind}/small_kernel.module")
 #: The licences of wheels that also have the code of others.
-LICENCES = {"devmod-hexagon": "Apache-2.0 AND MIT AND BSD-2-Clause AND SunPro"}
+LICENCES = {
+    "devmod-hexagon": "Apache-2.0 AND MIT AND BSD-2-Clause AND SunPro",
+    "devmod-targets": "Apache-2.0 AND Apache-2.0 WITH LLVM-exception AND MIT AND SunPro",
+}
 
 
 def contents(wheel: Path) -> dict[str, bytes]:

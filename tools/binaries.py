@@ -17,6 +17,10 @@ _MARKS = {
     "glibc": (b"GNU C Library", "GNU Lesser General Public License"),
     "LLVM's libunwind": (b"libunwind: ", "LLVM Project"),
     "LLVM's libc++": (b"libc++abi: ", "LLVM Project"),
+    "LLVM's libclc": (
+        b"__clc_",
+        "Copyright (c) 2011-2019 by the contributors listed in CREDITS.TXT",
+    ),
     "AMD's device libraries": (b"__ocml_", "Advanced Micro Devices"),
     "NVIDIA's libdevice": (b"__nv_", "NVIDIA"),
     "TVM's headers": (b"libtvm_runtime.so", "Apache TVM"),
