@@ -267,6 +267,7 @@ def test_one_directory_for_each_backend() -> None:
         "build",
         "interop",
         "libclc",
+        "opencl_c",
         "slang",
         "triton",
     }  # the last two are languages

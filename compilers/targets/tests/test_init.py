@@ -53,9 +53,12 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
     )
     assert printed_by(capsys, "init") == (
         "devmod.toml: 3 sources. To build them: devmod build\n",
-        "",
+        "Trying 5 compiles of sources that are for several kinds\n",
     )
     assert [(job.kernel, job.source, job.target) for job in plan_of(read_manifest()).jobs] == [
+        ("blur", "blur.cl", "cuda -arch=sm_80"),
+        ("blur", "blur.cl", "cuda -arch=sm_90"),
+        ("blur", "blur.cl", "cuda -arch=compute_90"),
         ("blur", "shaders/blur.comp", "vulkan"),
         ("blur", "blur.cl", "opencl"),
         ("matmul", "cuda/matmul.cu", "cuda -arch=sm_80"),

@@ -238,7 +238,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, HIP, Slang, Triton, PTX, cubin, fatbin, LLVM IR, "
-                "LLVM bitcode, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+                "LLVM bitcode, OpenCL C, assembly, MSL, GLSL, HLSL, SPIR-V, C, C++, object, WGSL"
             )
         ],
     ),

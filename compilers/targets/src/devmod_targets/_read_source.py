@@ -175,10 +175,10 @@ def _no_slang(spec: TargetSpec) -> CompileError:
 
 
 def _opencl_advice(spec: TargetSpec, language: str) -> str:
-    """Return a sentence about OpenCL C for a kind whose devices have a driver of OpenCL too; "" for
-    others.
+    """Return a sentence about OpenCL C for ROCm, whose devices have a driver of OpenCL too; "" for
+    other kinds.
     """
-    if spec.kind not in ("cuda", "rocm") or language not in ("OpenCL C", "cl"):
+    if spec.kind != "rocm" or language not in ("OpenCL C", "cl"):
         return ""
     own = next(iter(spec.languages.values()))
     return f" Compile it for opencl, which the vendor's driver runs too, or write the kernel in Slang or {own}."

@@ -24,7 +24,7 @@ from __future__ import annotations
 #: its file formats and suffixes, the suffixes of its sources, and its aliases. A look-up imports
 #: only the specs that have the name.
 NAMES = {
-    "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
+    "cuda": ("bc", "cl", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
     "rocm": ("bc", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
     "metal": ("metal", "metallib", "slang"),
     "vulkan": ("cl", "comp", "glsl", "hlsl", "slang", "spv"),

@@ -138,17 +138,22 @@ def _run(
         result.status, result.log.replace("program.ll", request.name), result.output
     )
     if result.status:
-        cpus = _CPUS.search(result.log)
-        if cpus:
-            known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
-            raise request.error(
-                f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}"
-            )
+        check_arch(request, result.log)
         errors = _messages(request, result, "error")
         if not errors:
             errors.append(f"clang ended with status {result.status}")
         raise compile_error("cuda", _LANGUAGE, errors, result.log)
     return result
+
+
+def check_arch(request: CompileRequest, log: str) -> None:
+    """Raise CompileError if clang's messages are about an unknown architecture."""
+    cpus = _CPUS.search(log)
+    if cpus:
+        known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
+        raise request.error(
+            f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}"
+        )
 
 
 def _messages(request: CompileRequest, result: ZigResult, level: str) -> list[str]:

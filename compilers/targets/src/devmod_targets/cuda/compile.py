@@ -1,5 +1,5 @@
-"""The compiler of CUDA C++, HIP, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver
-and no toolkit is needed.
+"""The compiler of CUDA C++, HIP, OpenCL C, LLVM IR and PTX. NVRTC compiles CUDA C++ and HIP, with
+NVIDIA's headers; no driver and no toolkit is needed.
 
 The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained
 source), ``ptx``, ``cubin`` or ``fatbin``. With ``-compiler=nvcc``, nvcc compiles CUDA C++ in place
@@ -53,7 +53,7 @@ _INLINING = re.compile(r"--?(?:opt-info|optimization-info)=inline")
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """Compile a CUDA C++ or HIP source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
+    """Compile a CUDA C++, HIP or OpenCL C source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
 
     Parameters
     ----------
@@ -84,6 +84,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         from devmod_targets.cuda._llvm_ir import compile_ir
 
         payload, warnings = compile_ir(request)
+    elif request.language == "OpenCL C":
+        from devmod_targets.cuda._opencl_c import compile_program
+
+        payload, warnings, reports = compile_program(request, compile, check_format(request.target))
     elif request.language in ("PTX", "cubin", "fatbin"):
         payload, reports = wrap_binary(request, check_format(request.target))
         warnings = []

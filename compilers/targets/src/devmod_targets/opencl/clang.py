@@ -1,10 +1,11 @@
-"""Run the clang of the wheel ziglang on OpenCL C, for SPIR-V."""
+"""Run the clang of the wheel ziglang on OpenCL C, for SPIR-V and for LLVM's GPUs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from devmod.errors import CompileError, compile_error
@@ -33,8 +34,10 @@ _SUBGROUPS = (
     "cl_khr_subgroup_shuffle",
     "cl_khr_subgroup_shuffle_relative",
 )
-#: The header of devmod's definitions of built-in functions.
+#: The header of devmod's definitions of built-in functions for SPIR-V.
 _DEFINITIONS = "devmod_spirv.h"
+#: The extras of devmod-core with clang, by kind.
+_EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "build-rocm-opencl"}
 #: With -fgnu89-inline, an inline function has its body here and not elsewhere, unless it is extern.
 #: Without it, one that is extern has.
 _EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bextern\b")
@@ -43,8 +46,14 @@ _EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bext
 _UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
 
 
-def _front_end(
-    text: str, flags: Sequence[str], output: Sequence[str], *, are_definitions: bool = False
+def run_front_end(
+    text: str,
+    flags: Sequence[str],
+    output: Sequence[str],
+    *,
+    kind: str = "opencl",
+    header: str = "",
+    files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> ZigResult:
     """Run clang on a text. LLVM optimizes nothing.
 
@@ -54,9 +63,13 @@ def _front_end(
         The program.
     flags, output
         clang's flags of the target and of the source, and those of the output.
-    are_definitions
-        Whether the text has definitions of the built-in functions of OpenCL C. Otherwise clang
-        declares these functions.
+    kind
+        The target's kind.
+    header
+        A header of this package that precedes the text and declares what it needs of OpenCL C's
+        built-in functions. Without one, clang declares them all.
+    files
+        Further files that the flags name.
     """
     arguments = ["clang", "--no-default-config", "-x", "cl", *flags, *_UNOPTIMIZED]
     if not _EXTERN_INLINE.search(text):
@@ -65,28 +78,28 @@ def _front_end(
     extensions = ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))
     arguments += ["-Xclang", f"-cl-ext={extensions}"]
     headers = [_BASE]
-    if are_definitions:
-        headers.append(_DEFINITIONS)
+    if header:
+        headers.append(header)
     else:
         arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
-    files = {}
+    own = dict(files)
     for name in headers:
         arguments += ["-include", name]
-        files[name] = header_text(__package__, f"headers/{name}").encode()
-    files[_PROGRAM] = text.encode()
+        own[name] = header_text(__package__, f"headers/{name}").encode()
+    own[_PROGRAM] = text.encode()
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
-        files,
+        own,
         "program.out",
-        kind="opencl",
-        distribution="devmod-core[build-opencl-il]",
+        kind=kind,
+        distribution=f"devmod-core[{_EXTRAS[kind]}]",
     )
 
 
 def compile_definitions(text: str, flags: Sequence[str]) -> bytes:
     """Return definitions of built-in functions as bitcode. `flags` are those of the target."""
-    result = _front_end(
-        text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], are_definitions=True
+    result = run_front_end(
+        text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], header=_DEFINITIONS
     )
     if result.status:
         raise CompileError(
@@ -106,8 +119,13 @@ class ClangProgram(NamedTuple):
     source: SelfContainedSource
     standard: str
 
-    def compile(self, flags: Sequence[str], output: str) -> tuple[bytes, list[str]]:
-        """Return clang's output and its warnings.
+    def compile(
+        self,
+        flags: Sequence[str],
+        output: str,
+        files: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> tuple[bytes, list[str]]:
+        """Return clang's output and its warnings. `files` are those that the flags name.
 
         Raises
         ------
@@ -121,7 +139,8 @@ class ClangProgram(NamedTuple):
         outputs = ["-c"]
         if output != "-c":
             outputs = ["-S", output]
-        result = _front_end(self.source.text, flags, outputs)
+        kind = request.target.kind
+        result = run_front_end(self.source.text, flags, outputs, kind=kind, files=files)
         log = re.sub(rf"(?m)^{re.escape(_PROGRAM)}(?=:)", lambda _: request.name, result.log)
         errors = []
         warnings = []
@@ -133,7 +152,7 @@ class ClangProgram(NamedTuple):
         if result.status:
             if not errors:
                 errors.append(f"clang ended with status {result.status}")
-            raise compile_error(request.target.kind, "OpenCL C", errors, log)
+            raise compile_error(kind, "OpenCL C", errors, log)
         return result.output, warnings
 
 

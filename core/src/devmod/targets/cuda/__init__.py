@@ -28,12 +28,14 @@ SPEC = TargetSpec(
         "cubin": "cubin",
         "fatbin": "fatbin",
     }
-    | {"ll": "LLVM IR", "bc": "LLVM bitcode"},
-    preprocessed=("CUDA C++", "HIP", "Slang", "Triton"),
+    | {"ll": "LLVM IR", "bc": "LLVM bitcode", "cl": "OpenCL C"},
+    preprocessed=("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"),
     compiler="devmod_targets.cuda.compile:compile",
     toolchain="devmod_targets.cuda.toolchain:TOOLCHAIN",
     build_extra="build-cuda",
-    needs_arch=dict.fromkeys(("CUDA C++", "HIP", "Slang", "Triton"), "sm_80,sm_90,compute_90")
+    needs_arch=dict.fromkeys(
+        ("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"), "sm_80,sm_90,compute_90"
+    )
     | dict.fromkeys(("LLVM IR", "LLVM bitcode"), "compute_80"),
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",

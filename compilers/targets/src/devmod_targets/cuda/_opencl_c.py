@@ -1,0 +1,129 @@
+"""OpenCL C for NVIDIA's processors."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from devmod import FunctionInfo, Target
+from devmod.errors import CompileError
+from devmod_targets.cuda._binary import wrap_binary
+from devmod_targets.cuda._llvm_ir import check_arch
+from devmod_targets.libclc import PTX, read_library
+from devmod_targets.opencl_c._prints import define_with_vprintf
+from devmod_targets.opencl_c.compile import compile_opencl
+from devmod_targets.opencl_c.processor import Processor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod_readers.reflection import ReflectedFunction
+    from devmod_targets._compilers import Compiler
+    from devmod_targets.authoring import CompileRequest, Payload
+    from devmod_targets.opencl_c._prints import Print
+
+#: The number of threads of a warp.
+_WARP = 32
+#: The types of the images that devmod-cuda describes to a kernel.
+_IMAGES = ("1d", "2d", "3d", "1d_array", "2d_array")
+
+
+def compile_program(
+    request: CompileRequest, compiler: Compiler, requested: str
+) -> tuple[Payload, list[str], list[str]]:
+    """Compile an OpenCL C source to PTX, or to cubins for the architectures ``sm_`` of the target.
+    `requested` is the value of ``-format=``, "" without it.
+
+    Return the payload, the warnings, and the reports of the assembler. The errors are those of
+    `compile_opencl` and `wrap_binary`.
+    """
+    if requested == "cuda":
+        raise request.error(
+            f"OpenCL C compiles to PTX, and the target {str(request.target)!r} requests CUDA C++: leave out -format=cuda"
+        )
+    archs = [arch.replace("sm_", "compute_") for arch in request.target.archs]
+    lowest = min(archs, key=_number)
+    target = Target("cuda", arch=lowest)
+    ptx = request.replace(target=target)
+    try:
+        payload, warnings = compile_opencl(ptx, OpenclProcessor(ptx), compiler)
+    except CompileError as error:
+        check_arch(ptx, error.log)
+        raise
+    assert payload.origin is not None
+    if requested == "ptx" or (not requested and request.target.archs == (lowest,)):
+        origin = payload.origin.replace(target=str(request.target))
+        return payload.replace(origin=origin), warnings, []
+    declared = {
+        name: FunctionInfo(info.name, info.arg_types) for name, info in payload.fmap.items()
+    }
+    assert isinstance(payload.code, bytes)
+    binary, reports = wrap_binary(
+        request.replace(
+            text=payload.code.decode(),
+            data=b"",
+            language="PTX",
+            fmap=declared,
+            options=(),
+            defines={},
+            include=(),
+        ),
+        requested,
+    )
+    assert binary.origin is not None
+    tools = f"{payload.origin.toolchain}, {binary.origin.toolchain}"
+    origin = payload.origin.replace(target=str(request.target), toolchain=tools)
+    texts = {**(payload.source or {}), **(binary.source or {})}
+    code = payload.replace(code=binary.code, fmt=binary.fmt, source=texts, origin=origin)
+    return code, warnings, reports
+
+
+def _number(arch: str) -> int:
+    """Return the number of an architecture."""
+    digits = re.sub(r"\D", "", arch)
+    return int(digits or 0)
+
+
+class OpenclProcessor(Processor):
+    extra = "build-cuda-opencl"
+    convention = "ptx_kernel"
+    headers: Mapping[str, str] = {
+        "devmod_nvptx.h": "",
+        "devmod_functions.h": "",
+        "devmod_nvptx_images.h": "image",
+    }
+    options = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
+    expected = "-O0 to -O3, -lineinfo, or --cuda-feature=+ptx80 (the version of PTX)"
+
+    def __init__(self, request: CompileRequest) -> None:
+        super().__init__(request)
+        arch = request.target.arch.replace("compute_", "sm_")
+        front = [each for each in request.options if self.options.fullmatch(each)]
+        front = [each for each in front if not each.startswith("-O")]
+        self.flags = ["--target=nvptx64-nvidia-cuda", f"-march={arch}", *front]
+
+    def library(self) -> bytes:
+        return read_library(PTX)
+
+    def attributes(self, kernels: Mapping[str, ReflectedFunction]) -> Mapping[str, str]:
+        result = {}
+        for name, kernel in kernels.items():
+            if kernel.block:
+                x, y, z = kernel.block
+                result[name] = f'"nvvm.reqntid"="{x},{y},{z}" '
+        return result
+
+    def problem(self, kernel: ReflectedFunction) -> tuple[str, str]:
+        if kernel.subgroup not in (None, _WARP):
+            return f"requires sub-groups of {kernel.subgroup}, and those of cuda have {_WARP}", ""
+        for param in kernel.params:
+            if param.kind == "image" and param.type not in _IMAGES:
+                what = "an image of linear memory, of depths or of samples"
+                return (
+                    f"takes {param.name!r}, {what}, which devmod does not have for cuda. Pass an array, or compile for opencl",
+                    param.name,
+                )
+        return "", ""
+
+    def define_prints(self, prints: Sequence[Print]) -> str:
+        return define_with_vprintf(prints)

@@ -1,0 +1,135 @@
+"""Change the kernels of a program in LLVM IR text to the arguments that devmod's runtimes pass.
+
+- A pointer to local memory becomes an offset of 32 bits into the dynamic shared memory of the
+  launch. clang has no declaration of such memory in OpenCL C, so it is declared here.
+- A vector of three numbers by value has three elements in the arguments, as on the other kinds, and
+  not four.
+- Functions other than kernels are internal. A function that is `inline` in C99 has no definition
+  elsewhere, so it has one here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod_targets._text import split_arguments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The dynamic shared memory of a launch. The largest alignment of OpenCL C's types is that of
+#: double16.
+_MEMORY = "devmod_local_memory"
+_DECLARATION = f"\n@{_MEMORY} = external addrspace(3) global [0 x i8], align 128\n"
+_DEFINE = re.compile(r"^define (?P<words>[^@\n]*)@(?P<name>[\w.$]+)\(", re.MULTILINE)
+_LINKAGES = re.compile(
+    r"\b(?:private|internal|available_externally|linkonce(?:_odr)?|weak(?:_odr)?|external|dso_local|protected|hidden|default)\s+"
+)
+_THREE = re.compile(r"<3 x (\w+)>")
+_VARIABLE = re.compile(r"%[\w.$-]+$")
+_ENTRY = re.compile(r"[\w.$-]+:[^\n]*\n")
+#: The body of a kernel, which clang writes as a function of its own.
+_BODY = re.compile(r"^define [^\n]*@__clang_ocl_kern_imp_[^\n]*\) #(\d+)", re.MULTILINE)
+_GROUP = re.compile(r"^attributes #(\d+) = [^\n]*", re.MULTILINE)
+
+
+def adapt(text: str, convention: str, attributes: Mapping[str, str]) -> str:
+    """Return a program with changed kernels.
+
+    Parameters
+    ----------
+    text
+        The program.
+    convention
+        The calling convention of its kernels, such as "ptx_kernel".
+    attributes
+        The attributes that LLVM needs for some of the kernels, by their names.
+    """
+    parts: list[str] = []
+    at = 0
+    uses_memory = False
+    for match in _DEFINE.finditer(text):
+        words = match["words"]
+        if convention not in words.split():
+            words = _LINKAGES.sub("", words)
+            parts += [text[at : match.start()], f"define internal {words}@{match['name']}("]
+            at = match.end()
+            continue
+        changed = []
+        lines = []
+        for argument in split_arguments(text, match.end()) or []:
+            new, added = _argument(argument)
+            changed.append(new)
+            lines.append(added)
+            uses_memory = uses_memory or _MEMORY in added
+        end = text.index("{\n", match.end())
+        tail = text[match.end() : end]
+        tail = tail[_closing(tail) + 1 :]
+        attribute = attributes.get(match["name"], "")
+        start = end + 2
+        entry = _ENTRY.match(text, start)
+        if entry:
+            start = entry.end()
+        head = f"{text[at : match.end()]}{', '.join(changed)}) {attribute}{tail}"
+        parts += [head, text[end:start], *lines]
+        at = start
+    parts.append(text[at:])
+    if uses_memory:
+        parts.append(_DECLARATION)
+    return _with_inlined_bodies("".join(parts))
+
+
+def _with_inlined_bodies(text: str) -> str:
+    """Return a module without the attribute that forbids LLVM to inline the body of a kernel into
+    the kernel. clang sets it.
+    """
+    groups = set(_BODY.findall(text))
+
+    def without(group: re.Match[str]) -> str:
+        if group[1] in groups:
+            return group[0].replace(" noinline", "")
+        return group[0]
+
+    return _GROUP.sub(without, text)
+
+
+def _argument(argument: str) -> tuple[str, str]:
+    """Return an argument of the changed kernel, and the statements that make the original one of
+    it.
+    """
+    name = _VARIABLE.search(argument)
+    if not name:
+        return argument, ""
+    if argument.startswith("ptr addrspace(3)"):
+        place = f"getelementptr i8, ptr addrspace(3) @{_MEMORY}, i32 {name[0]}.offset"
+        return f"i32 {name[0]}.offset", f"  {name[0]} = {place}\n"
+    three = _THREE.match(argument)
+    if not three:
+        return argument, ""
+    element = three[1]
+    lines = []
+    vector = "poison"
+    for lane in range(3):
+        number = f"{name[0]}.lane{lane}"
+        result = f"{name[0]}.part{lane}"
+        if lane == 2:
+            result = name[0]
+        lines.append(f"  {number} = extractvalue [3 x {element}] {name[0]}.lanes, {lane}\n")
+        insert = f"insertelement <3 x {element}> {vector}, {element} {number}, i32 {lane}"
+        lines.append(f"  {result} = {insert}\n")
+        vector = result
+    return f"[3 x {element}] {name[0]}.lanes", "".join(lines)
+
+
+def _closing(text: str) -> int:
+    """Return the position of the parenthesis that ends the parameters."""
+    depth = 1
+    for at, mark in enumerate(text):
+        if mark == "(":
+            depth += 1
+        elif mark == ")":
+            depth -= 1
+        if depth == 0:
+            return at
+    return len(text)

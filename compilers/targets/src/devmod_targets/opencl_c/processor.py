@@ -1,0 +1,93 @@
+"""What a kind gives for OpenCL C: clang's flags, the library of the built-in functions, and the
+limits of its kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from devmod.errors import CompileError
+from devmod_targets._text import header_text
+from devmod_targets.opencl.clang import run_front_end
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod_readers.reflection import ReflectedFunction
+    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.opencl_c._prints import Print
+
+
+class Processor(ABC):
+    """The processors of a kind.
+
+    Attributes
+    ----------
+    extra
+        The extra of devmod-core with the compilers.
+    convention
+        The calling convention of a kernel, in LLVM IR.
+    headers
+        The files of devmod's own built-in functions, in the folder ``headers``, in their order. A
+        program without the word of a file does not need it: clang takes some time for each.
+    options
+        The options that the kind's compiler of LLVM IR takes, besides those of OpenCL.
+    expected
+        Examples of these options, for errors.
+    flags
+        clang's flags of the processor.
+    """
+
+    extra: str
+    convention: str
+    headers: Mapping[str, str]
+    options: re.Pattern[str]
+    expected: str
+    flags: Sequence[str]
+
+    def __init__(self, request: CompileRequest) -> None:
+        self.request = request
+
+    @abstractmethod
+    def library(self) -> bytes:
+        """Return the bitcode of libclc."""
+
+    def modules(self, text: str) -> Sequence[bytes]:
+        """Return the bitcode with the built-in functions of a program, in the order of the linking:
+        each module needs functions of the other.
+        """
+        headers = [name for name, word in self.headers.items() if word in text]
+        own = own_functions(self.request.target.kind, tuple(self.flags), tuple(headers))
+        return own, self.library(), own
+
+    def attributes(self, kernels: Mapping[str, ReflectedFunction]) -> Mapping[str, str]:
+        """Return the attributes that LLVM needs for kernels, by their names."""
+        return MappingProxyType({})
+
+    @abstractmethod
+    def problem(self, kernel: ReflectedFunction) -> tuple[str, str]:
+        """Return why the kind cannot have a kernel, as the end of a sentence that begins with it,
+        and the argument; two empty strings if it can.
+        """
+
+    @abstractmethod
+    def define_prints(self, prints: Sequence[Print]) -> str:
+        """Return the functions that print, in LLVM IR text."""
+
+
+@lru_cache(8)
+def own_functions(kind: str, flags: Sequence[str], headers: Sequence[str]) -> bytes:
+    """Return the bitcode of devmod's own built-in functions. A process compiles them once."""
+    text = "".join(header_text(__package__, f"headers/{name}") for name in headers)
+    result = run_front_end(text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], kind=kind)
+    if result.status:
+        raise CompileError(
+            f"devmod's built-in functions of OpenCL C do not compile for {kind}: {result.log[:500]}",
+            kind=kind,
+            log=result.log,
+        )
+    return result.output

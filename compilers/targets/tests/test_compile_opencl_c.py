@@ -1,0 +1,203 @@
+"""OpenCL C for CUDA: the code for each form of a target, the options, and the errors. The tests of
+devmod-cuda run the kernels.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from each_case import refusal
+
+import devmod
+from devmod import Interface
+
+pytestmark = pytest.mark.row("R58")
+ROOT = Path(__file__).resolve().parents[3]
+CUDA = "cuda -arch=compute_80"
+TWICE = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
+
+
+def build(text: str, target: str = CUDA, **arguments: Any) -> devmod.Module:
+    return devmod.compile(text, target, language="OpenCL C", **arguments)
+
+
+def ptx_of(text: str, **arguments: Any) -> str:
+    return str(build(text, **arguments).inspect_source("ptx"))
+
+
+@pytest.mark.parametrize(
+    ("target", "formats"),
+    [
+        (CUDA, ["ptx"]),
+        ("cuda -arch=sm_80 -format=ptx", ["ptx"]),
+        ("cuda -arch=sm_80", ["cubin"]),
+        ("cuda -arch=sm_80,compute_90", ["cubin", "ptx"]),
+        ("cuda -arch=sm_90,sm_80 -format=fatbin", ["fatbin"]),
+    ],
+)
+def test_each_form_of_a_target(target: str, formats: list[str]) -> None:
+    module = build(TWICE, target)
+    modules = module.imports if module.kind == "bundle" else (module,)
+    assert [each.format for each in modules] == formats
+    assert ".visible .entry twice(" in modules[0].inspect_source("ptx")
+    origin = modules[0].origin
+    assert origin is not None
+    assert target.startswith(origin.target.partition(",")[0][:12])
+    assert re.match(r"ziglang [\d.]+, libclc [\d.]+, libclang [\d.]+", origin.toolchain)
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in ROOT.glob("examples/opencl/*.cl")))
+def test_the_signature_is_that_of_opencl(name: str) -> None:
+    source = ROOT / "examples" / "opencl" / name
+    own, other = (devmod.compile(source, target) for target in (CUDA, "opencl"))
+    assert [*own.functions] == [*other.functions]
+    for function, info in other.functions.items():
+        expected = info.interface
+        interface = own.functions[function].interface
+        assert isinstance(interface, Interface)
+        assert isinstance(expected, Interface)
+        assert interface.params == expected.params
+        assert interface.block == expected.block
+        assert interface.default_block == expected.default_block
+    devmod.bundle(own, other)
+
+
+def test_local_memory_is_an_offset_into_one_block() -> None:
+    module = build(
+        "typedef struct { double x; char c; } S;\n"
+        "kernel void k(global float *x, local float4 *a, local S *b, float3 v) { a[get_local_id(0)] = x[0] + v.x; b->x = v.z; "
+        "barrier(CLK_LOCAL_MEM_FENCE); x[0] = a[1].x + b->x; }"
+    )
+    info = module.functions["k"]
+    assert info.arg_types == ("handle", "uint32", "uint32", "float32x3")
+    assert "tirx.use_dyn_shared_memory" not in info.launch_param_tags
+    ptx = module.inspect_source("ptx")
+    assert ".extern .shared .align 128 .b8 devmod_local_memory[];" in ptx
+    assert re.findall(r"\.param (\S+)", ptx[: ptx.index("{")]) == [".u64", ".u32", ".u32", ".align"]
+
+
+def test_the_block_of_the_source_is_that_of_the_kernel() -> None:
+    text = f"__attribute__((reqd_work_group_size(8, 4, 1))) {TWICE}"
+    assert ".reqntid 8, 4, 1" in ptx_of(text)
+    interface = build(text).functions["twice"].interface
+    assert interface is not None
+    assert interface.block == (8, 4, 1)
+
+
+@pytest.mark.parametrize("option", ["-lineinfo", "-g"])
+def test_lines_have_the_name_of_the_file(option: str, tmp_path: Path) -> None:
+    (tmp_path / "half.h").write_text("float half_of(float x)\n{\n  return x / 2;\n}\n")
+    (tmp_path / "k.cl").write_text(
+        '#include "half.h"\nkernel void k(global float *x)\n{\n  x[0] = half_of(x[1]);\n}\n'
+    )
+    ptx = devmod.compile(tmp_path / "k.cl", CUDA, options=[option]).inspect_source("ptx")
+    files = dict(re.findall(r'\.file\s+(\d+) "([^"]*)"', ptx))
+    lines = {(files[file], line) for file, line in re.findall(r"\.loc\s+(\d+) (\d+)", ptx)}
+    assert {("half.h", "3"), ("k.cl", "4")} <= lines
+    assert set(files.values()) <= {"half.h", "k.cl"}
+    assert str(tmp_path) not in ptx
+
+
+def test_options() -> None:
+    text = "kernel void k(global float *x) { x[0] = x[1] * x[2] + N; }"
+    for options, expected in (
+        (["-DN=0x1p3f"], "fma.rn.f32"),
+        (["-D", "N=0x1p3f", "-ffp-contract=off"], "mul.rn.f32"),
+        (["-DN=0x1p3f", "--cuda-feature=+ptx80"], ".version 8.0"),
+        (["-DN=0x1p3f", "-cl-opt-disable"], ".local"),
+    ):
+        if options[0] == "-D":
+            ptx = ptx_of(text, options=options[2:], defines={"N": "0x1p3f"})
+        else:
+            ptx = ptx_of(text, options=options)
+        assert expected in ptx, options
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (
+            "void f() {}",
+            {},
+            "the OpenCL C source <text> has no kernel: mark a function with __kernel",
+        ),
+        (
+            "kernel void k(global int *x) {\n  x[0] = y;\n}",
+            {},
+            "the OpenCL C source does not compile: <text>:2:10: error: use of undeclared identifier 'y'",
+        ),
+        (
+            "int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\nkernel void k(global int *x) { x[0] = f(x[1]); }",
+            {},
+            "<text>:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
+        ),
+        (
+            "int f(int);\nkernel void k(global int *x) {\n  x[0] = f(x[1]);\n}",
+            {},
+            "the OpenCL C source does not compile: <text>:1: error: the program calls the function 'f', which it does not define",
+        ),
+        (
+            "kernel void k(read_only image1d_buffer_t a, global float4 *x) { x[0] = read_imagef(a, 0); }",
+            {},
+            "<text>:1: error: the kernel 'k' takes 'a', an image of linear memory, of depths or of samples, which devmod does not have for "
+            "cuda. Pass an array, or compile for opencl",
+        ),
+        (
+            f"__attribute__((intel_reqd_sub_group_size(16))) {TWICE}",
+            {},
+            "<text>:1: error: the kernel 'twice' requires sub-groups of 16, and those of cuda have 32",
+        ),
+        (
+            TWICE,
+            {"options": ["--fmad=false"]},
+            "the cuda option '--fmad=false' is not supported for OpenCL C: expected an option of OpenCL such as -cl-std=CL2.0 or "
+            "-cl-mad-enable, -O0 to -O3, -lineinfo, or --cuda-feature=+ptx80 (the version of PTX)",
+        ),
+        (
+            TWICE,
+            {"name_expressions": ["twice"]},
+            "name_expressions= is not supported for OpenCL C, which has no templates",
+        ),
+        (
+            TWICE,
+            {"target": "cuda -format=cuda"},
+            "OpenCL C compiles to PTX, and the target 'cuda -format=cuda' requests CUDA C++: leave out -format=cuda",
+        ),
+        (
+            TWICE,
+            {"target": "cuda"},
+            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'",
+        ),
+        (
+            TWICE,
+            {"target": "cuda -arch=compute_1"},
+            "ziglang 0.17.1 does not support the architecture 'compute_1'; it supports sm_20",
+        ),
+    ],
+)
+def test_errors(text: str, arguments: dict[str, Any], message: str) -> None:
+    assert refusal(devmod.CompileError, build, text, **arguments).startswith(message)
+
+
+def test_a_warning_of_clang_has_its_line() -> None:
+    text = "kernel void k(global int *x) {\n  int unused;\n  if (x[0] = 1) x[1] = 2;\n}"
+    with pytest.warns(
+        UserWarning, match="<text>:3:12: warning: using the result of an assign"
+    ) as caught:
+        build(text)
+    assert [each.filename for each in caught] == [__file__]
+
+
+def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "ziglang" else real(name, *rest),
+    )
+    text = refusal(devmod.ToolchainNotFoundError, build, TWICE)
+    assert 'pip install "devmod-core[build-cuda-opencl]"' in text
