@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from each_case import refusal
+from opencl_calls import CALLS, kernel_of
 
 import devmod
 from devmod import Interface
@@ -100,6 +101,33 @@ def test_lines_have_the_name_of_the_file(option: str, tmp_path: Path) -> None:
     assert {("half.h", "3"), ("k.cl", "4")} <= lines
     assert set(files.values()) <= {"half.h", "k.cl"}
     assert str(tmp_path) not in ptx
+
+
+def test_each_built_in_function_compiles() -> None:
+    text = "".join(kernel_of(f"k_{name}", call) for name, call in CALLS.items())
+    module = build(text, options=["-cl-std=CL2.0", "-w"])
+    assert [*module.functions] == [f"k_{name}" for name in CALLS]
+
+
+#: The names of libclc's and devmod's functions, of the driver's, and of PTX's registers.
+NAMES = """
+int devmod_linear(int x) { return x + 1; }
+static float __clc_sin(float x) { return x + 2; }
+int vprintf(int x) { return x + 3; }
+float __attribute__((overloadable)) half_of(float x) { return x / 2; }
+constant float devmod_values = 4;
+kernel void tid(global float *x) {
+    x[0] = devmod_linear((int)x[0]) + __clc_sin(x[1]) + vprintf((int)x[2]) + half_of(sin(x[3])) + devmod_values;
+}
+"""
+
+
+def test_functions_of_the_source_may_have_the_names_of_others() -> None:
+    assert ".visible .entry tid(" in ptx_of(NAMES)
+    text = NAMES.replace("x[0] =", 'printf("%d", 1);\nx[0] =')
+    assert refusal(devmod.CompileError, build, text) == (
+        "<text>:4: error: the function 'vprintf' of the source has the name of the driver's, which printf calls. Rename it"
+    )
 
 
 def test_options() -> None:

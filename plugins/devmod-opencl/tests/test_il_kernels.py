@@ -16,7 +16,7 @@ import pytest
 import devmod
 
 SOURCE = Path(__file__).with_name("il_kernels.cl")
-TARGETS = {"source": "opencl", "SPIR-V": "opencl -format=il"}
+TARGETS = {"source": "opencl", "SPIR-V": "opencl -format=il", "CUDA": "cuda -arch=compute_75"}
 
 
 @cache
@@ -371,16 +371,20 @@ kernel void k(global const float4 *v, global const int *n, global const half *h)
 def test_print(capfd: pytest.CaptureFixture[str]) -> None:
     if not any(each.index == 0 and "fp16" in each.features for each in devmod.devices("opencl")):
         pytest.skip("there is no OpenCL device, or the first has no half")
+    expected = print_values("source")
+    assert capfd.readouterr().out == expected
+
+
+def print_values(target: str) -> str:
+    """Run a kernel that prints, and return what it prints."""
     v, n, h = (
         np.array([[1, -2.5, 3, 4]], "float32"),
         np.array([300], "int32"),
         np.array([0.5], "float16"),
     )
-    run("source", "k", v, n, h, text=PRINTS)
+    run(target, "k", v, n, h, text=PRINTS)
     words = ",".join(str(each) for each in v[0, :2].view("uint32"))
-    assert capfd.readouterr().out == (
-        f"start   a%b|abc   |%\\41\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
-    )
+    return f"start   a%b|abc   |%\\41\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
 
 
 NAMES = """
@@ -428,11 +432,16 @@ def test_conversions_with_a_rounding() -> None:
         pytest.skip(
             "no OpenCL device here takes SPIR-V with half and double: pip install 'devmod-opencl[intel]'"
         )
+    check_rounded("SPIR-V")
+
+
+def check_rounded(target: str) -> None:
+    """Compare conversions with each rounding."""
     u = np.array([2**64 - 1, 2**63 + 1025, 2**53 + 1, 7], "uint64")
     n = np.array([-(2**63), -(2**63) + 1025, -(2**53) - 1, 2**63 - 1], "int64")
     d = np.array([-1e-9, 1 / 3, -70000, 2.5], "float64")
     doubles, halves = np.zeros((4, 6)), np.zeros((4, 6), "float16")
-    run("SPIR-V", "k", u, n, d, doubles, halves, grid=1, block=4, text=CONVERTED)
+    run(target, "k", u, n, d, doubles, halves, grid=1, block=4, text=CONVERTED)
     modes = ("rtz", "rtp", "rtn")
     expected = [
         [directed(Fraction(int(each)), np.float64, mode) for each in pair for mode in modes]

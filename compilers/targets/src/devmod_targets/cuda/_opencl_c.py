@@ -87,10 +87,16 @@ def _number(arch: str) -> int:
 class OpenclProcessor(Processor):
     extra = "build-cuda-opencl"
     convention = "ptx_kernel"
-    headers: Mapping[str, str] = {
-        "devmod_nvptx.h": "",
-        "devmod_functions.h": "",
-        "devmod_nvptx_images.h": "image",
+    headers: Mapping[str, Sequence[str]] = {
+        "devmod_nvptx.h": (),
+        "devmod_functions.h": (),
+        "devmod_atomics.h": ("atom",),
+        "devmod_groups.h": ("_group_",),
+        "devmod_half.h": ("half",),
+        "devmod_half_conversions.h": ("half", "convert_"),
+        "devmod_half_stores.h": ("half", "vstore"),
+        "devmod_nvptx_native.h": ("native_",),
+        "devmod_nvptx_images.h": ("image",),
     }
     options = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
     expected = "-O0 to -O3, -lineinfo, or --cuda-feature=+ptx80 (the version of PTX)"

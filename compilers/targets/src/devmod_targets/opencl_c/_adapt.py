@@ -4,6 +4,7 @@
   launch. clang has no declaration of such memory in OpenCL C, so it is declared here.
 - A vector of three numbers by value has three elements in the arguments, as on the other kinds, and
   not four.
+- The functions of a work-group have memory that the block shares.
 - Functions other than kernels are internal. A function that is `inline` in C99 has no definition
   elsewhere, so it has one here.
 """
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 #: double16.
 _MEMORY = "devmod_local_memory"
 _DECLARATION = f"\n@{_MEMORY} = external addrspace(3) global [0 x i8], align 128\n"
+#: The memory of the functions of a work-group: a value of 64 bits for each of the most threads of a
+#: block. OpenCL C has no such variable outside of a kernel.
+_VALUES = re.compile(r"^declare [^\n]*@devmod_values\([^\n]*\n", re.MULTILINE)
+_VALUES_DEFINITION = """
+@devmod_scratch = internal addrspace(3) global [1024 x i64] undef, align 16
+define internal ptr addrspace(3) @devmod_values() alwaysinline { ret ptr addrspace(3) @devmod_scratch }
+"""
 _DEFINE = re.compile(r"^define (?P<words>[^@\n]*)@(?P<name>[\w.$]+)\(", re.MULTILINE)
 _LINKAGES = re.compile(
     r"\b(?:private|internal|available_externally|linkonce(?:_odr)?|weak(?:_odr)?|external|dso_local|protected|hidden|default)\s+"
@@ -77,7 +85,10 @@ def adapt(text: str, convention: str, attributes: Mapping[str, str]) -> str:
     parts.append(text[at:])
     if uses_memory:
         parts.append(_DECLARATION)
-    return _with_inlined_bodies("".join(parts))
+    changed_text, count = _VALUES.subn("", "".join(parts))
+    if count:
+        changed_text += _VALUES_DEFINITION
+    return _with_inlined_bodies(changed_text)
 
 
 def _with_inlined_bodies(text: str) -> str:

@@ -223,6 +223,11 @@ def _with_prints(
         raise request.error(f"{place}: error: {error}") from None
     if not prints:
         return text
+    if "@vprintf(" in text:
+        place = call_place(request, source, "vprintf")
+        raise request.error(
+            f"{place}: error: the function 'vprintf' of the source has the name of the driver's, which printf calls. Rename it"
+        )
     return f"{text}\n{processor.define_prints(prints)}"
 
 
@@ -230,7 +235,7 @@ def _check_functions(request: CompileRequest, source: SelfContainedSource, text:
     """Raise CompileError for functions that a program calls and nothing defines."""
     errors = []
     for builtin in read_builtins(text):
-        if builtin.symbol in ("vprintf",):
+        if builtin.symbol == "vprintf":
             continue
         name = builtin.name
         problem = f"the built-in function {name!r}, which devmod does not have for {request.target.kind} with these types"

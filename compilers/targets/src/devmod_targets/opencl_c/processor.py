@@ -33,7 +33,7 @@ class Processor(ABC):
         The calling convention of a kernel, in LLVM IR.
     headers
         The files of devmod's own built-in functions, in the folder ``headers``, in their order. A
-        program without the word of a file does not need it: clang takes some time for each.
+        program without the words of a file does not need it: clang takes some time for each.
     options
         The options that the kind's compiler of LLVM IR takes, besides those of OpenCL.
     expected
@@ -44,7 +44,7 @@ class Processor(ABC):
 
     extra: str
     convention: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, Sequence[str]]
     options: re.Pattern[str]
     expected: str
     flags: Sequence[str]
@@ -60,7 +60,9 @@ class Processor(ABC):
         """Return the bitcode with the built-in functions of a program, in the order of the linking:
         each module needs functions of the other.
         """
-        headers = [name for name, word in self.headers.items() if word in text]
+        headers = [
+            name for name, words in self.headers.items() if all(word in text for word in words)
+        ]
         own = own_functions(self.request.target.kind, tuple(self.flags), tuple(headers))
         return own, self.library(), own
 
