@@ -12,8 +12,17 @@ import pytest
 import test_il_functions
 import test_il_kernels
 from backend_checks import run_python
-from one_source import OPENCL_C, check_one_source
+from one_source import (
+    ONE_SOURCE_CASES,
+    OPENCL_C,
+    REPOSITORY,
+    SMALL_ONE_SOURCE_CASES,
+    check_one_source,
+    compile_one_source,
+)
 from standin_cuda import on_hardware
+
+import devmod
 
 pytestmark = pytest.mark.row("R58")
 TARGET = test_il_kernels.TARGETS["CUDA"]
@@ -32,6 +41,25 @@ for _module in (test_il_kernels, test_il_functions):
             "test_conversions_with_a_rounding",
         ):
             globals()[_name] = _test
+
+
+@pytest.mark.row("R37")
+def test_one_call_for_three_kinds(device: Any) -> None:
+    kinds = ["opencl", "vulkan"]
+    others = [each for kind in kinds for each in devmod.devices(kind)[:1]]
+    if len(others) < len(kinds):
+        pytest.skip("OpenCL or Vulkan has no device here")
+    modules = [
+        module
+        for target in ("opencl", "vulkan", TARGET)
+        for _, module in compile_one_source(REPOSITORY, "OpenCL C", target)
+    ]
+    module = devmod.loads(devmod.dumps(devmod.bundle(*modules)))
+    for name in (*OPENCL_C, "resize"):
+        for each in (*others, device):
+            functions = {key: module[key].on(each) for key in ONE_SOURCE_CASES[name][1]}
+            result = SMALL_ONE_SOURCE_CASES[name](functions, each, REPOSITORY)
+            assert result.error <= result.tolerance, f"{name} on {each}: {result.error:g}"
 
 
 def test_print(cuda_environment: dict[str, str]) -> None:
@@ -62,3 +90,179 @@ def test_conversions_with_a_rounding(target: str) -> None:
 @pytest.mark.row("R37")
 def test_the_examples(device: Any) -> None:
     check_one_source(device, "OpenCL C", TARGET, [*OPENCL_C, "resize"])
+
+
+#: Functions of half whose result is that of float, rounded.
+ROUNDED = [
+    *(
+        f"{name}(A)"
+        for name in [
+            "acos",
+            "acosh",
+            "acospi",
+            "asin",
+            "asinh",
+            "asinpi",
+            "atan",
+            "atanh",
+            "atanpi",
+            "cbrt",
+            "ceil",
+            "cos",
+            "cosh",
+            "cospi",
+            "degrees",
+            "erf",
+            "erfc",
+            "exp",
+            "exp10",
+            "exp2",
+            "expm1",
+            "fabs",
+            "floor",
+            "lgamma",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "logb",
+            "radians",
+            "rint",
+            "round",
+            "rsqrt",
+            "sign",
+            "sin",
+            "sinh",
+            "sinpi",
+            "sqrt",
+            "tan",
+            "tanh",
+            "tanpi",
+            "tgamma",
+            "trunc",
+        ]
+    ),
+    *(
+        f"{name}(A, B)"
+        for name in [
+            "atan2",
+            "atan2pi",
+            "copysign",
+            "fdim",
+            "fmax",
+            "fmin",
+            "fmod",
+            "hypot",
+            "max",
+            "maxmag",
+            "min",
+            "minmag",
+            "pow",
+            "powr",
+            "remainder",
+            "step",
+            "dot",
+            "distance",
+        ]
+    ),
+    *(
+        "ldexp(A, I)",
+        "pown(A, I)",
+        "rootn(A, I)",
+        "smoothstep(A, B, C)",
+        "clamp(A, B, C)",
+        "length(A)",
+    ),
+]
+#: Those whose result is another one, with that result.
+OTHERS = [
+    ("nextafter(A, B)", lambda a, b, i: np.nextafter(a, b)),
+    (
+        "isnormal(A) + 2 * isnan(A) + 4 * isinf(A) + 8 * signbit(A)",
+        lambda a, b, i: (
+            (np.isfinite(a) & (np.abs(a) >= 2.0**-14))
+            + 2 * np.isnan(a)
+            + 4 * np.isinf(a)
+            + 8 * np.signbit(a)
+        ),
+    ),
+    (
+        "isequal(A, B) + 2 * isless(A, B) + 4 * isunordered(A, B)",
+        lambda a, b, i: (a == b) + 2 * (a < b) + 4 * (np.isnan(a) | np.isnan(b)),
+    ),
+    ("select(A, B, (short)I)", lambda a, b, i: np.where(i != 0, b, a)),
+    (
+        "bitselect(A, B, C)",
+        lambda a, b, i: (
+            (a.view("uint16") & ~np.float16(0.75).view("uint16"))
+            | (b.view("uint16") & np.float16(0.75).view("uint16"))
+        ).view("float16"),
+    ),
+    ("shuffle2((half4)(A, B, C, 1), (half4)(2, B, C, A), (ushort2)(7, 4)).x", lambda a, b, i: a),
+    ("vload3(0, p).y + vload2(1, p).x * 0", lambda a, b, i: np.full_like(a, 0.5)),
+    ("fma(A, B, C)", lambda a, b, i: (a.astype("float64") * b + 0.75).astype("float16")),
+]
+
+
+def test_functions_of_half(target: str) -> None:
+    """Those of vectors are the same, lane by lane."""
+    a = np.array(
+        [
+            0,
+            -0.0,
+            6e-8,
+            -6e-5,
+            1e-3,
+            0.3,
+            -0.5,
+            0.75,
+            1,
+            -1.5,
+            2,
+            3.5,
+            -7,
+            11.25,
+            100,
+            65504,
+            np.inf,
+            -np.inf,
+            np.nan,
+        ],
+        "float16",
+    )
+    a, b = (each.ravel() for each in np.meshgrid(a, a))
+    i = (np.arange(a.size) % 5 - 1).astype("int32")
+    lines = []
+    for call in ROUNDED:
+        lines.append(
+            f"{{ half A = a, B = b, C = c; int I = i; out[0] = {call}; }}"
+            f"{{ float A = a, B = b, C = c; int I = i; out[1] = {call}; }} out += 2;"
+        )
+        if "dot" not in call and "distance" not in call and "length" not in call:
+            lines.append(
+                f"{{ half3 A = a, B = b, C = c; int3 I = i; out[0] = ({call}).z; }}"
+                f"{{ half A = a, B = b, C = c; int I = i; out[1] = {call}; }} out += 2;"
+            )
+        else:
+            lines.append("out[0] = out[1] = 0; out += 2;")
+    for call, _ in OTHERS:
+        lines.append(f"{{ half A = a, B = b, C = c; int I = i; out[0] = {call}; }} out += 1;")
+    count = 4 * len(ROUNDED) + len(OTHERS)
+    text = (
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+        "kernel void k(global const half *x, global const half *y, global const int *n, global half *outs) {\n"
+        "int t = get_global_id(0); half a = x[t], b = y[t], c = 0.75h; int i = n[t];\n"
+        f"half p[4] = {{0, 0.5h, 1, 2}}; global half *out = outs + t * {count};\n"
+        + "\n".join(lines)
+        + "\n}"
+    )
+    out = np.zeros((a.size, count), "float16")
+    test_il_kernels.run(target, "k", a, b, i, out, grid=a.size, block=1, text=text)
+    with np.errstate(all="ignore"):
+        for number, call in enumerate(ROUNDED):
+            for start, what in ((4 * number, call), (4 * number + 2, f"{call} of vectors")):
+                np.testing.assert_array_equal(out[:, start], out[:, start + 1], err_msg=what)
+        for number, (call, exact) in enumerate(OTHERS):
+            np.testing.assert_array_equal(
+                out[:, 4 * len(ROUNDED) + number], exact(a, b, i), err_msg=call
+            )

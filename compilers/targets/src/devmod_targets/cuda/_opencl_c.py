@@ -92,11 +92,11 @@ class OpenclProcessor(Processor):
         "devmod_functions.h": (),
         "devmod_atomics.h": ("atom",),
         "devmod_groups.h": ("_group_",),
+        "devmod_nvptx_native.h": ("native_",),
+        "devmod_nvptx_images.h": ("image",),
         "devmod_half.h": ("half",),
         "devmod_half_conversions.h": ("half", "convert_"),
         "devmod_half_stores.h": ("half", "vstore"),
-        "devmod_nvptx_native.h": ("native_",),
-        "devmod_nvptx_images.h": ("image",),
     }
     options = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
     expected = "-O0 to -O3, -lineinfo, or --cuda-feature=+ptx80 (the version of PTX)"

@@ -1,4 +1,5 @@
-// The functions of half, which libclc does not have: by those of float, whose results are rounded.
+// The functions of half, which libclc does not have: by those of float, whose results are rounded. Behind a definition here, a call with
+// another type is one of half too, so this file and those that need it come last.
 
 #define DEVMOD_WIDTHS(F) F() F(2) F(3) F(4) F(8) F(16)
 DEVMOD_INLINE float devmod_wide(half x) { return x; }
@@ -272,14 +273,14 @@ DEVMOD_WIDTHS(DEVMOD_COPIES)
 DEVMOD_INLINE float devmod_odd(double x)
 {
     float near = (float)x;
-    bool is_exact = (double)near == x || isnan(x) || isinf(near);
-    bool is_even = !(as_uint(near) & 1);
-    // Toward the exact value, whose last bit is then 1.
-    return is_exact || !is_even ? near : as_float(as_uint(near) + ((fabs((double)near) < fabs(x)) ? 1u : -1u));
+    if ((double)near == x || x != x || as_uint(near) & 1)
+        return near;
+    // Toward the exact value, whose last bit is then 1. An infinite number becomes the largest one.
+    return as_float(as_uint(near) + (__builtin_fabs((double)near) < __builtin_fabs(x) ? 1u : -1u));
 }
 // A number over 2^16 is infinite in half, or the largest one.
-DEVMOD_INLINE float devmod_small(long x) { return (float)(int)clamp(x, -0x20000L, 0x20000L); }
-DEVMOD_INLINE float devmod_small(ulong x) { return (float)(int)min(x, 0x20000UL); }
+DEVMOD_INLINE float devmod_small(long x) { return (int)(x > 0x20000 ? 0x20000 : x < -0x20000 ? -0x20000 : x); }
+DEVMOD_INLINE float devmod_small(ulong x) { return (int)(x > 0x20000 ? 0x20000 : x); }
 DEVMOD_INLINE half devmod_from_float(float x, int mode)
 {
     half near = (half)x;
