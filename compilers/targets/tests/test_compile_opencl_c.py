@@ -229,3 +229,13 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     text = refusal(devmod.ToolchainNotFoundError, build, TWICE)
     assert 'pip install "devmod-core[build-cuda-opencl]"' in text
+
+
+def test_an_older_clang_than_that_of_libclc(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.opencl_c import processor
+
+    monkeypatch.setattr(processor, "toolchain", lambda: "ziglang 0.16.0")
+    assert refusal(devmod.ToolchainNotFoundError, build, TWICE) == (
+        "cuda cannot compile OpenCL C here: expected ziglang 0.17 or newer, whose clang reads the bitcode of libclc 22.1.8, got ziglang "
+        '0.16.0. To update it: pip install --upgrade "devmod-core[build-cuda-opencl]"'
+    )

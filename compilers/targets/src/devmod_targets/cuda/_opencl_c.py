@@ -9,7 +9,7 @@ from devmod import FunctionInfo, Target
 from devmod.errors import CompileError
 from devmod_targets.cuda._binary import wrap_binary
 from devmod_targets.cuda._llvm_ir import check_arch
-from devmod_targets.libclc import PTX, read_library
+from devmod_targets.libclc import PTX
 from devmod_targets.opencl_c._prints import define_with_vprintf
 from devmod_targets.opencl_c.compile import compile_opencl
 from devmod_targets.opencl_c.processor import Processor
@@ -87,6 +87,7 @@ def _number(arch: str) -> int:
 class OpenclProcessor(Processor):
     extra = "build-cuda-opencl"
     convention = "ptx_kernel"
+    library = PTX
     headers: Mapping[str, Sequence[str]] = {
         "devmod_nvptx.h": (),
         "devmod_functions.h": (),
@@ -107,9 +108,6 @@ class OpenclProcessor(Processor):
         front = [each for each in request.options if self.options.fullmatch(each)]
         front = [each for each in front if not each.startswith("-O")]
         self.flags = ["--target=nvptx64-nvidia-cuda", f"-march={arch}", *front]
-
-    def library(self) -> bytes:
-        return read_library(PTX)
 
     def attributes(self, kernels: Mapping[str, ReflectedFunction]) -> Mapping[str, str]:
         result = {}

@@ -76,6 +76,7 @@ def compile_opencl(
         raise request.error(
             "name_expressions= is not supported for OpenCL C, which has no templates"
         )
+    processor.check_clang()
     front, rest = _split_options(request, processor)
     source = complete_source(
         request.replace(options=front), dialect=("-x", "cl", "-target", "spir64")
@@ -199,8 +200,8 @@ def _link(
         # The name of the temporary file is not that of the source.
         source = source._replace(text=line_directive(1, request.name) + source.text)
     files = {}
-    for number, module in enumerate(modules):
-        name = f"library{number}.bc"
+    for module in modules:
+        name = f"library{modules.index(module)}.bc"
         files[name] = module
         flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", name]
     code, warnings = ClangProgram(request, source, standard).compile(flags, "-emit-llvm", files)

@@ -10,8 +10,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from devmod.errors import CompileError
+from devmod.errors import CompileError, ToolchainNotFoundError, pip_install
 from devmod_targets._text import header_text
+from devmod_targets.authoring.zig import toolchain
+from devmod_targets.libclc import describe, read_library
 from devmod_targets.opencl.clang import run_front_end
 
 if TYPE_CHECKING:
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.opencl_c._prints import Print
+
+
+_ZIGLANG = re.compile(r"ziglang (\d+)\.(\d+).*")
+#: The first version of ziglang whose clang is that of libclc.
+_LEAST_ZIGLANG = (0, 17)
 
 
 class Processor(ABC):
@@ -40,6 +47,8 @@ class Processor(ABC):
         Examples of these options, for errors.
     flags
         clang's flags of the processor.
+    library
+        The library of `devmod_targets.libclc`.
     """
 
     extra: str
@@ -48,13 +57,29 @@ class Processor(ABC):
     options: re.Pattern[str]
     expected: str
     flags: Sequence[str]
+    library: str
 
     def __init__(self, request: CompileRequest) -> None:
         self.request = request
 
-    @abstractmethod
-    def library(self) -> bytes:
-        """Return the bitcode of libclc."""
+    def check_clang(self) -> None:
+        """Check that clang reads the bitcode of libclc.
+
+        Raises
+        ------
+        ToolchainNotFoundError
+            The wheel ziglang is too old.
+        """
+        version = _ZIGLANG.fullmatch(toolchain())
+        if version is None or (int(version[1]), int(version[2])) >= _LEAST_ZIGLANG:
+            return
+        kind = self.request.target.kind
+        least = ".".join(map(str, _LEAST_ZIGLANG))
+        raise ToolchainNotFoundError(
+            f"{kind} cannot compile OpenCL C here: expected ziglang {least} or newer, whose clang reads the bitcode of {describe()}, got "
+            f"{toolchain()}. To update it: {pip_install('--upgrade', f'devmod-core[{self.extra}]')}",
+            kind=kind,
+        )
 
     def modules(self, text: str) -> Sequence[bytes]:
         """Return the bitcode with the built-in functions of a program, in the order of the linking:
@@ -64,7 +89,7 @@ class Processor(ABC):
             name for name, words in self.headers.items() if all(word in text for word in words)
         ]
         own = own_functions(self.request.target.kind, tuple(self.flags), tuple(headers))
-        return own, self.library(), own
+        return own, _library(self.library), own
 
     def attributes(self, kernels: Mapping[str, ReflectedFunction]) -> Mapping[str, str]:
         """Return the attributes that LLVM needs for kernels, by their names."""
@@ -79,6 +104,12 @@ class Processor(ABC):
     @abstractmethod
     def define_prints(self, prints: Sequence[Print]) -> str:
         """Return the functions that print, in LLVM IR text."""
+
+
+@lru_cache(2)
+def _library(name: str) -> bytes:
+    """Return the bitcode of libclc. A process reads it once."""
+    return read_library(name)
 
 
 @lru_cache(8)
