@@ -103,9 +103,10 @@ def test_lines_have_the_name_of_the_file(option: str, tmp_path: Path) -> None:
     assert str(tmp_path) not in ptx
 
 
-def test_each_built_in_function_compiles() -> None:
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+def test_each_built_in_function_compiles(version: str) -> None:
     text = "".join(kernel_of(f"k_{name}", call) for name, call in CALLS.items())
-    module = build(text, options=["-cl-std=CL2.0", "-w"])
+    module = build(text, options=[f"-cl-std=CL{version}", "-w"])
     assert [*module.functions] == [f"k_{name}" for name in CALLS]
 
 

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     from devmod_targets.opencl_c._prints import Print
 
 
+#: The features of OpenCL C 3.0 that are functions of 2.0.
+_FEATURES = (
+    "atomic_order_acq_rel",
+    "atomic_order_seq_cst",
+    "atomic_scope_device",
+    "atomic_scope_all_devices",
+    "generic_address_space",
+    "images",
+    "int64",
+    "program_scope_global_variables",
+    "read_write_images",
+    "work_group_collective_functions",
+)
+#: clang's flags of the language.
+LANGUAGE = ("-Xclang", f"-cl-ext={','.join(f'+__opencl_c_{name}' for name in _FEATURES)}")
 _ZIGLANG = re.compile(r"ziglang (\d+)\.(\d+).*")
 #: The first version of ziglang whose clang is that of libclc.
 _LEAST_ZIGLANG = (0, 17)
@@ -116,7 +131,9 @@ def _library(name: str) -> bytes:
 def own_functions(kind: str, flags: Sequence[str], headers: Sequence[str]) -> bytes:
     """Return the bitcode of devmod's own built-in functions. A process compiles them once."""
     text = "".join(header_text(__package__, f"headers/{name}") for name in headers)
-    result = run_front_end(text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], kind=kind)
+    result = run_front_end(
+        text, ["-cl-std=CL2.0", "-w", *LANGUAGE, *flags], ["-c", "-emit-llvm"], kind=kind
+    )
     if result.status:
         raise CompileError(
             f"devmod's built-in functions of OpenCL C do not compile for {kind}: {result.log[:500]}",
