@@ -221,6 +221,13 @@ def test_a_warning_of_clang_has_its_line() -> None:
     assert [each.filename for each in caught] == [__file__]
 
 
+def test_what_sources_for_several_vendors_have_causes_no_warning() -> None:
+    build(
+        "#pragma OPENCL EXTENSION cl_amd_printf : enable\n"
+        f'__attribute__((qcom_reqd_sub_group_size("half"))) {TWICE}'
+    )
+
+
 def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(

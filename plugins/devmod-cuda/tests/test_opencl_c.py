@@ -266,3 +266,118 @@ def test_functions_of_half(target: str) -> None:
             np.testing.assert_array_equal(
                 out[:, 4 * len(ROUNDED) + number], exact(a, b, i), err_msg=call
             )
+
+
+SUB_GROUPS = """
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle_relative : enable
+kernel void k(global const T *x, global T *out) {
+    int i = get_global_id(0);
+    T v = x[i];
+    global T *o = out + 13 * i;
+    o[0] = sub_group_reduce_add(v); o[1] = sub_group_reduce_min(v); o[2] = sub_group_reduce_max(v);
+    o[3] = sub_group_scan_inclusive_add(v); o[4] = sub_group_scan_exclusive_add(v);
+    o[5] = sub_group_scan_inclusive_max(v); o[6] = sub_group_broadcast(v, 2);
+    o[7] = sub_group_shuffle_xor(v, 1); o[8] = sub_group_shuffle_up(v, 1); o[8] = get_sub_group_local_id() ? o[8] : v;
+    o[9] = sub_group_shuffle(v, get_sub_group_local_id() / 2);
+    o[10] = get_sub_group_size(); o[11] = get_sub_group_id(); o[12] = get_num_sub_groups() + get_max_sub_group_size();
+    sub_group_barrier(CLK_LOCAL_MEM_FENCE);
+}
+"""
+
+
+@pytest.mark.volume_but("int", "double")
+@pytest.mark.parametrize(
+    ("type_", "dtype"),
+    [
+        ("int", "int32"),
+        ("uint", "uint32"),
+        ("long", "int64"),
+        ("ulong", "uint64"),
+        ("float", "float32"),
+        ("double", "float64"),
+        ("half", "float16"),
+    ],
+)
+def test_sub_groups(type_: str, dtype: str, target: str) -> None:
+    """The last sub-group of the block has 18 threads."""
+    x = np.arange(50).astype(dtype) % 7
+    out = np.zeros((50, 13), dtype)
+    text = f"//devmod: -cl-std=CL2.0\n#define T {type_}\n{SUB_GROUPS}"
+    test_il_kernels.run(target, "k", x, out, grid=1, block=50, text=text)
+    for number, lanes in enumerate((slice(0, 32), slice(32, 50))):
+        v, o = x[lanes], out[lanes].T
+        ids = np.arange(v.size)
+        for row, expected in enumerate(
+            (
+                v.sum(),
+                v.min(),
+                v.max(),
+                v.cumsum(),
+                v.cumsum() - v,
+                np.maximum.accumulate(v),
+                v[2],
+                v[ids ^ 1],
+                v[np.maximum(ids - 1, 0)],
+                v[ids // 2],
+                v.size,
+                number,
+                2 + 32,
+            )
+        ):
+            np.testing.assert_array_equal(
+                o[row], np.broadcast_to(expected, v.shape), err_msg=str(row)
+            )
+
+
+ATOMICS = """
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+kernel void k(volatile global T *x, local T *shared) {
+    int i = get_local_id(0);
+    if (i == 0)
+        shared[0] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    atom_add(&x[0], (T)i); atom_sub(&x[1], (T)i); atom_min(&x[2], (T)i); atom_max(&x[3], (T)i);
+    atom_or(&x[4], (T)1 << i); atom_xor(&x[5], (T)1 << i); atom_and(&x[6], ~((T)1 << i)); atom_inc(&x[7]); atom_dec(&x[8]);
+    for (T old = x[9]; ; ) {
+        T seen = atom_cmpxchg(&x[9], old, old + i);
+        if (seen == old)
+            break;
+        old = seen;
+    }
+    atom_add((volatile local T *)shared, (T)i);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i == 0)
+        x[10] = atom_xchg(&x[11], shared[0]);
+#if __OPENCL_C_VERSION__ >= 200
+    volatile global A *a = (volatile global A *)&x[12];
+    atomic_fetch_add_explicit(a, (T)i, memory_order_relaxed, memory_scope_device);
+    atomic_fetch_max(a + 1, (T)i);
+    T expected = atomic_load(a + 2);
+    while (!atomic_compare_exchange_weak(a + 2, &expected, expected + i))
+        ;
+    atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_work_group);
+    work_group_barrier(CLK_GLOBAL_MEM_FENCE, memory_scope_device);
+    if (i == 0)
+        atomic_store_explicit(a + 3, atomic_exchange(a, (T)-1), memory_order_release);
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["1.2", "2.0"])
+@pytest.mark.parametrize(("type_", "dtype"), [("long", "int64"), ("ulong", "uint64")])
+def test_atomics_of_64_bits(type_: str, dtype: str, version: str, target: str) -> None:
+    x = np.zeros(16, dtype)
+    x[[1, 2, 6, 8]] = 2**40 - 1
+    text = f"#define T {type_}\n#define A atomic_{type_}\n{ATOMICS}"
+    if version == "2.0":
+        text = f"//devmod: -cl-std=CL2.0\n{text}"
+    test_il_kernels.module_of(target, text)["k"](x, devmod.Local(8), grid=1, block=40)
+    sum_, ones = 780, 2**40 - 1
+    expected = [sum_, ones - sum_, 0, 39, ones, ones, 0, 40, ones - 40, sum_, 0, sum_]
+    if version == "2.0":
+        expected += [np.array(-1).astype(dtype), 39, sum_, sum_]
+    assert x[: len(expected)].tolist() == [int(each) for each in expected]

@@ -94,6 +94,21 @@ def test_each_format_is_read_and_written(device: Any, type_: str) -> None:
             np.testing.assert_array_equal(b.numpy(), values, err_msg=f"{format} {way}")
 
 
+def test_an_image_of_floats_beside_halves(device: Any) -> None:
+    """Behind a definition for half, clang knows no other type of a function."""
+    access, sampler = WAYS["both"]
+    place, at, shape, _ = TYPES["2d"]
+    source = COPY.format(
+        name="copy", access=access, type="2d", place=place, at=at, suffix="f", sampler=sampler
+    )
+    halves = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\nkernel void k(global half *x) { x[0] = rint(x[1]); }"
+    a, b = (device.image(shape, "r16unorm") for _ in range(2))
+    values = texels("r16unorm", a.array_shape)
+    a.copy_from(values)
+    kernel(source + halves, "copy")(a, b, grid=1, block=shape)
+    np.testing.assert_array_equal(b.numpy(), values)
+
+
 SAMPLE = """
 kernel void sample(read_only image2d_t source, sampler_t how, global const float2 *places, global float4 *out) {
     out[get_global_id(0)] = read_imagef(source, how, places[get_global_id(0)]);

@@ -136,7 +136,7 @@ _FRONTEND_OPTIONS = (
 #: The warnings that sources for several vendors have on purpose: the pragma of an extension that
 #: clang does not know is in 118 of ggml's kernels, and an attribute of a vendor's subgroups in 32.
 #: No other warning is in more than two of the files of ggml, MNN and CLBlast.
-_COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
+COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 #: The prefixes and suffixes that Khronos's registry gives vendors, in names of functions and types
 #: that clang does not declare.
@@ -451,7 +451,7 @@ def _arguments(
         triple_of(request),
         "-nostdinc",
         "-ferror-limit=0",
-        *_COMMON_WARNINGS,
+        *COMMON_WARNINGS,
         *further,
         "-Xclang",
         "-fdeclare-opencl-builtins",

@@ -17,7 +17,7 @@ from devmod_targets.authoring._source import line_directive
 from devmod_targets.libclc import describe
 from devmod_targets.opencl._names import read_builtins
 from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls
-from devmod_targets.opencl.compile import read
+from devmod_targets.opencl.compile import COMMON_WARNINGS, read
 from devmod_targets.opencl_c._adapt import adapt
 from devmod_targets.opencl_c._prints import PrintError, read_prints
 from devmod_targets.opencl_c.processor import LANGUAGE
@@ -195,7 +195,13 @@ def _link(
     """Return the program with the built-in functions that it calls, in LLVM IR text, and clang's
     warnings.
     """
-    flags = [*LANGUAGE, *processor.flags, "-fno-discard-value-names", "-Wno-linker-warnings"]
+    flags = [
+        *LANGUAGE,
+        *COMMON_WARNINGS,
+        *processor.flags,
+        "-fno-discard-value-names",
+        "-Wno-linker-warnings",
+    ]
     if any(option in _LINES for option in options):
         flags.append("-gline-tables-only")
         # The name of the temporary file is not that of the source.
