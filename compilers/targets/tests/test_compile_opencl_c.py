@@ -81,6 +81,24 @@ def test_local_memory_is_an_offset_into_one_block() -> None:
     assert re.findall(r"\.param (\S+)", ptx[: ptx.index("{")]) == [".u64", ".u32", ".u32", ".align"]
 
 
+def test_a_name_with_letters_that_are_not_of_ascii() -> None:
+    text = "kernel void k(global float *größe, local int *löcal, float3 é) { löcal[0] = größe[0]; größe[1] = löcal[1] + é.y; }"
+    info = build(text).functions["k"]
+    assert info.arg_types == ("handle", "uint32", "float32x3")
+    assert refusal(devmod.CompileError, build, text.replace("k(", "größer(")) == (
+        "<text>:1: error: the kernel 'größer' has a name that PTX cannot have: use letters of ASCII"
+    )
+
+
+def test_cpp_for_opencl() -> None:
+    text = (
+        "template <class T> T twice(T x) { return x + x; }\nkernel void k(global float *x, local int *n) {\n"
+        "n[0] = 1; barrier(CLK_LOCAL_MEM_FENCE); auto next = [](float a) { return a + 1; }; x[0] = twice(sin(x[0])) + next(n[0]);\n}"
+    )
+    module = build(text, options=["-cl-std=CLC++2021"])
+    assert module.functions["k"].arg_types == ("handle", "uint32")
+
+
 def test_the_block_of_the_source_is_that_of_the_kernel() -> None:
     text = f"__attribute__((reqd_work_group_size(8, 4, 1))) {TWICE}"
     assert ".reqntid 8, 4, 1" in ptx_of(text)
@@ -138,6 +156,7 @@ def test_options() -> None:
         (["-D", "N=0x1p3f", "-ffp-contract=off"], "mul.rn.f32"),
         (["-DN=0x1p3f", "--cuda-feature=+ptx80"], ".version 8.0"),
         (["-DN=0x1p3f", "-cl-opt-disable"], ".local"),
+        (["-DN=0x1p3f", "-cl-no-subgroup-ifp", "-UK"], "fma.rn.f32"),
     ):
         if options[0] == "-D":
             ptx = ptx_of(text, options=options[2:], defines={"N": "0x1p3f"})
@@ -179,6 +198,11 @@ def test_options() -> None:
             f"__attribute__((intel_reqd_sub_group_size(16))) {TWICE}",
             {},
             "<text>:1: error: the kernel 'twice' requires sub-groups of 16, and those of cuda have 32",
+        ),
+        (
+            TWICE,
+            {"options": ["-cl-nv-maxrregcount=32"]},
+            "the cuda option '-cl-nv-maxrregcount=32' is not supported for OpenCL C: expected an option of OpenCL such as ",
         ),
         (
             TWICE,

@@ -120,6 +120,8 @@ class OpenclProcessor(Processor):
     def problem(self, kernel: ReflectedFunction) -> tuple[str, str]:
         if kernel.subgroup not in (None, _WARP):
             return f"requires sub-groups of {kernel.subgroup}, and those of cuda have {_WARP}", ""
+        if not kernel.symbol.isascii():
+            return "has a name that PTX cannot have: use letters of ASCII", ""
         for param in kernel.params:
             if param.kind == "image" and param.type not in _IMAGES:
                 what = "an image of linear memory, of depths or of samples"

@@ -72,7 +72,8 @@ def run_front_end(
         Further files that the flags name.
     """
     arguments = ["clang", "--no-default-config", "-x", "cl", *flags, *_UNOPTIMIZED]
-    if not _EXTERN_INLINE.search(text):
+    is_cpp = any(flag.startswith("-cl-std=CLC++") for flag in flags)
+    if not is_cpp and not _EXTERN_INLINE.search(text):
         arguments.append("-fgnu89-inline")
     arguments += ["-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
     extensions = ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))

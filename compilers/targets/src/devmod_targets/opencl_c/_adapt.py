@@ -35,7 +35,8 @@ _LINKAGES = re.compile(
     r"\b(?:private|internal|available_externally|linkonce(?:_odr)?|weak(?:_odr)?|external|dso_local|protected|hidden|default)\s+"
 )
 _THREE = re.compile(r"<3 x (\w+)>")
-_VARIABLE = re.compile(r"%[\w.$-]+$")
+#: A name with other characters than these is in quotation marks.
+_VARIABLE = re.compile(r'%(?P<name>[\w.$-]+|"[^"\n]+")$')
 _ENTRY = re.compile(r"[\w.$-]+:[^\n]*\n")
 #: The body of a kernel, which clang writes as a function of its own.
 _BODY = re.compile(r"^define [^\n]*@__clang_ocl_kern_imp_[^\n]*\) #(\d+)", re.MULTILINE)
@@ -109,12 +110,17 @@ def _argument(argument: str) -> tuple[str, str]:
     """Return an argument of the changed kernel, and the statements that make the original one of
     it.
     """
-    name = _VARIABLE.search(argument)
-    if not name:
+    match = _VARIABLE.search(argument)
+    if not match:
         return argument, ""
+    own = match["name"].strip('"')
+
+    def named(suffix: str) -> str:
+        return f'%"{own}{suffix}"'
+
     if argument.startswith("ptr addrspace(3)"):
-        place = f"getelementptr i8, ptr addrspace(3) @{_MEMORY}, i32 {name[0]}.offset"
-        return f"i32 {name[0]}.offset", f"  {name[0]} = {place}\n"
+        place = f"getelementptr i8, ptr addrspace(3) @{_MEMORY}, i32 {named('.offset')}"
+        return f"i32 {named('.offset')}", f"  {named('')} = {place}\n"
     three = _THREE.match(argument)
     if not three:
         return argument, ""
@@ -122,15 +128,15 @@ def _argument(argument: str) -> tuple[str, str]:
     lines = []
     vector = "poison"
     for lane in range(3):
-        number = f"{name[0]}.lane{lane}"
-        result = f"{name[0]}.part{lane}"
+        number = named(f".lane{lane}")
+        result = named(f".part{lane}")
         if lane == 2:
-            result = name[0]
-        lines.append(f"  {number} = extractvalue [3 x {element}] {name[0]}.lanes, {lane}\n")
+            result = named("")
+        lines.append(f"  {number} = extractvalue [3 x {element}] {named('.lanes')}, {lane}\n")
         insert = f"insertelement <3 x {element}> {vector}, {element} {number}, i32 {lane}"
         lines.append(f"  {result} = {insert}\n")
         vector = result
-    return f"[3 x {element}] {name[0]}.lanes", "".join(lines)
+    return f"[3 x {element}] {named('.lanes')}", "".join(lines)
 
 
 def _closing(text: str) -> int:

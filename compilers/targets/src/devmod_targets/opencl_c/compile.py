@@ -11,7 +11,7 @@ import re
 
 from devmod import FunctionInfo
 from devmod.errors import ToolchainNotFoundError, compile_error, not_installed
-from devmod_readers.options.opencl import TABLE
+from devmod_readers.options.opencl import TABLE, VERSIONS
 from devmod_targets.authoring import Payload, complete_source, merge_declared
 from devmod_targets.authoring._source import line_directive
 from devmod_targets.libclc import describe
@@ -131,7 +131,7 @@ def _split_options(
     for option in request.options:
         if option in _LINES or processor.options.fullmatch(option):
             rest.append(option)
-        elif option in TABLE and option.startswith("-") and not _LEVEL.fullmatch(option):
+        elif option in VERSIONS or option.startswith(("-D", "-U")):
             front.append(option)
         else:
             raise request.error(
@@ -195,6 +195,9 @@ def _link(
     """Return the program with the built-in functions that it calls, in LLVM IR text, and clang's
     warnings.
     """
+    # A promise about the source, which clang does not know.
+    own_options = tuple(each for each in source.options if each != "-cl-no-subgroup-ifp")
+    source = source._replace(options=own_options)
     flags = [
         *LANGUAGE,
         *COMMON_WARNINGS,
