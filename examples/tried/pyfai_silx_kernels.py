@@ -3,6 +3,9 @@
     pip install "devmod[opencl,vulkan,pocl]" libclang pyclspv pyFAI==2026.9.0 silx==3.1.0
     python pyfai_silx_kernels.py [PROGRAM]...
 
+With TARGET="cuda -arch=compute_80" in the environment, the second kind is CUDA. The simulated GPU
+runs it: pip install devmod-cuda devmod-simulators ziglang, and devmod simulate -- python ….
+
 PROGRAMS has the files that the projects join, and their macros. `devmod.verify` chooses the inputs
 of most kernels. CALLS has the arguments of the others: sizes that fit each other, indices that
 rise, and local memory. These are launched once.
@@ -10,6 +13,7 @@ rise, and local memory. These are launched once.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -60,7 +64,7 @@ def _csr(pixels: str, width: int) -> dict[str, Any]:
     return {
         pixels: floats(1000, width) if width > 1 else floats(1000),
         "coefs": floats(400),
-        "indices": generator.integers(0, 1000, 400, dtype=np.int32),
+        "indices": generator.permutation(1000)[:400].astype(np.int32),
         "indptr": rising(20, 20),
         "nbins": 20,
         "error_model": 1,
@@ -117,7 +121,7 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "weights": floats(1000),
             "coefs": floats(400),
-            "indices": generator.integers(0, 1000, 400, dtype=np.int32),
+            "indices": generator.permutation(1000)[:400].astype(np.int32),
             "indptr": rising(20, 20),
             "nbins": 20,
             "do_dummy": 0,
@@ -226,7 +230,7 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "image": floats(20 * 24),
             "result": floats(20 * 24),
-            "l_data": Local(per_thread=16),
+            "l_data": Local(per_thread=32),
             "khs1": 2,
             "khs2": 2,
             "height": 20,
@@ -284,8 +288,8 @@ def main() -> None:
         files, macros = PROGRAMS[program]
         source = source_of(files)
         modules = []
-        for kind in ("opencl", "vulkan"):
-            modules.append(devmod.compile(source, kind, language="OpenCL C", defines=macros))
+        for target in ("opencl", os.environ.get("TARGET", "vulkan")):
+            modules.append(devmod.compile(source, target, language="OpenCL C", defines=macros))
         bundle = devmod.bundle(*modules)
         print(f"{program}: {len(bundle.functions)} kernels")
         for name in bundle.functions:
