@@ -269,8 +269,9 @@ def test_one_directory_for_each_backend() -> None:
         "libclc",
         "opencl_c",
         "slang",
+        "spirv_ptx",
         "triton",
-    }  # the last two are languages
+    }  # the last three are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
     assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
     plugins = [path.parent for path in (ROOT / "plugins").glob("devmod-*/pyproject.toml")]

@@ -496,6 +496,7 @@ def read_spirv(data: bytes) -> None:
     from devmod_readers.spirv import (
         SpirvConstants,
         read_axes,
+        read_code,
         read_imports,
         read_kernels,
         read_lengths,
@@ -509,7 +510,7 @@ def read_spirv(data: bytes) -> None:
     if module is None:
         return
     attempt(lambda: (read_kernels(module), read_imports(module)))
-    for read in (read_axes, read_lengths, read_samplings, relax_atomics):
+    for read in (read_axes, read_lengths, read_samplings, relax_atomics, read_code):
         attempt(partial(read, module))
     found: list[Any] = []
     for declared in (True, False):

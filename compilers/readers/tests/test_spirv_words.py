@@ -9,13 +9,16 @@ from spirv_text import Instruction, assemble, module_of, words_of
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
 from devmod_readers.reflection import MAX_ARGUMENTS
+from devmod_readers.spirv import Instruction as SpirvInstruction
 from devmod_readers.spirv import (
     KernelArgument,
+    Line,
     SpirvConstants,
     SpirvKernel,
     SpirvModule,
     line_of,
     read_axes,
+    read_code,
     read_imports,
     read_kernels,
     read_lengths,
@@ -508,6 +511,54 @@ def test_the_line_of_an_instruction() -> None:
     found = module((7, 70, *words_of("k.comp")), (54, 2, 1, 0, 3), *body, *ends)
     lines = [line_of(found, number) for number in range(-1, 10)]
     assert lines == ["", "", "", "", "k.comp:12", "k.comp:12", "k.comp:15", "", ":16", "", ""]
+
+
+def test_the_instructions_of_functions_have_lines() -> None:
+    """A line ends with its block."""
+    head: list[Instruction] = code("""
+        7 70 "k.comp"; 3 2 450 70 "one"; 2 "two"; 59 9 13 4 6; 1 5 8
+        8 70 3 1; 54 2 4 0 3; 55 5 11
+        248 20; 8 70 4 2; 128 5 12 11 11; 317; 249 21
+        248 21; 253; 56
+    """)
+    found = read_code(module(*head))
+    assert found.sources == {"k.comp": "onetwo"}
+    assert (found.undefined, found.initializers) == ({8: 5}, {13: 6})
+    (function,) = found.functions.values()
+    assert (function.number, function.result, function.parameters) == (4, 2, [(5, 11)])
+    first, second = function.blocks
+    assert [first.label, second.label] == [20, 21]
+    line = Line("k.comp", 4, 2)
+    assert first.instructions == [
+        SpirvInstruction(128, (5, 12, 11, 11), line),
+        SpirvInstruction(249, (21,), None),
+    ]
+    assert second.instructions == [SpirvInstruction(253, (), None)]
+
+
+def test_lines_of_debug_information() -> None:
+    head: list[Instruction] = code("""
+        11 70 "NonSemantic.Shader.DebugInfo.100"; 7 71 "k.hlsl"; 7 72 "text"; 7 73 "more"
+        43 INT 80 7; 43 INT 81 3
+        12 VOID 74 70 35 71 72; 12 VOID 75 70 102 73
+        54 2 4 0 3; 248 20; 12 VOID 76 70 103 74 80 80 81 81; 0; 12 VOID 77 70 104; 253; 56
+    """)
+    found = read_code(module(*head))
+    assert found.sources == {"k.hlsl": "textmore"}
+    (block,) = found.functions[4].blocks
+    assert [each.line for each in block.instructions] == [Line("k.hlsl", 7, 3), None]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("54 2 4 0 3; 253; 56", "is damaged: the instruction 253 is outside of a block"),
+        ("1 5", "is damaged: the instruction 1 at word 5 has 1 operands"),
+    ],
+)
+def test_damaged_functions(body: str, text: str) -> None:
+    found = module(*code(body))
+    assert refusal(FormatError, read_code, found) == text
 
 
 #: Atomic instructions: 90 orders other memory, in the next ones zero (8).

@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, relax_atomics
 from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._functions import (
+    Block,
+    Function,
+    Instruction,
+    Line,
+    ModuleCode,
+    read_code,
+)
 from devmod_readers.spirv._kernels import (
     KERNEL,
     KernelArgument,
@@ -26,15 +34,21 @@ from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
 __all__ = [
     "GL_COMPUTE",
     "KERNEL",
+    "Block",
     "ClspvKernel",
     "EntryPoint",
+    "Function",
+    "Instruction",
     "KernelArgument",
     "LaunchConstants",
+    "Line",
+    "ModuleCode",
     "SpirvConstants",
     "SpirvKernel",
     "SpirvModule",
     "line_of",
     "read_axes",
+    "read_code",
     "read_imports",
     "read_kernels",
     "read_lengths",

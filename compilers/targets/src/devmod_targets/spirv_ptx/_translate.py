@@ -1,0 +1,279 @@
+"""The text of a module in PTX, and the parameters of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from devmod import Param
+from devmod.backend import array_bytes, parse_dtype
+from devmod.errors import CompileError, FormatError
+from devmod_readers.reflection import ReflectedFunction, reflected_function
+from devmod_readers.spirv import (
+    GL_COMPUTE,
+    EntryPoint,
+    ModuleCode,
+    SpirvConstants,
+    read_code,
+    read_lengths,
+    read_module,
+    reflect,
+)
+from devmod_targets.spirv_ptx import (
+    _access,  # noqa: F401 - these register translations
+    _arithmetic,  # noqa: F401
+    _flow,  # noqa: F401
+    _glsl,  # noqa: F401
+    _subgroups,  # noqa: F401
+    _synchronization,  # noqa: F401
+)
+from devmod_targets.spirv_ptx._kernel import Buffer, Kernel
+from devmod_targets.spirv_ptx._memory import Segment
+from devmod_targets.spirv_ptx._promotion import Promotion
+from devmod_targets.spirv_ptx._types import RefusedError, Types
+from devmod_targets.spirv_ptx._writer import Files, Names
+
+if TYPE_CHECKING:
+    from devmod_readers.spirv import Line
+
+    Number = int | float | bool
+
+_PUSH_CONSTANT = 9
+_HEAD = """.version 7.0
+.target sm_75
+.address_size 64
+"""
+#: The parameters of a buffer whose length a shader asks for.
+_WITH_LENGTH = ("ptr:handle", "count:uint64")
+
+
+class TranslatedKernel(NamedTuple):
+    """An entry point in PTX.
+
+    Parameters
+    ----------
+    name
+        The name of the entry point.
+    symbol
+        The name of the kernel in PTX.
+    params
+        Its parameters, in the order of Vulkan's interface. A buffer whose length the shader asks
+        for has the `pack` "ptr" and "count".
+    block
+        The threads of a workgroup along x, y and z; None if specialization constants without
+        values determine it.
+    """
+
+    name: str
+    symbol: str
+    params: tuple[Param, ...]
+    block: tuple[int, int, int] | None
+
+
+class Translation(NamedTuple):
+    """A module in PTX.
+
+    Parameters
+    ----------
+    ptx
+        The text. It ends with the sources of the shader as comments, if the module has them.
+    kernels
+        Its kernels, in the order of the module's compute entry points.
+    """
+
+    ptx: str
+    kernels: tuple[TranslatedKernel, ...]
+
+
+def translate(
+    spirv: bytes, constants: Mapping[int, Number] | None = None, *, location: str = "SPIR-V"
+) -> Translation:
+    """Translate the compute shaders of a SPIR-V module to PTX.
+
+    Parameters
+    ----------
+    spirv
+        The module, for Vulkan. With debug information (``glslangValidator -g``) the PTX has the
+        lines of the source.
+    constants
+        Values of specialization constants by their ids, in place of the defaults.
+    location
+        The name of the module, for messages.
+
+    Returns
+    -------
+    Translation
+        The text in PTX, and the parameters of its kernels.
+
+    Raises
+    ------
+    FormatError
+        The module is damaged, or devmod cannot call it.
+    CompileError
+        Something in it has no translation. The text names the instruction and its line.
+    """
+    try:
+        module = read_module(spirv)
+        code = read_code(module)
+        values = SpirvConstants(module, constants)
+        shaders = reflect(module, location, include_unused=True, constants=values)
+    except FormatError as error:
+        raise FormatError(f"the SPIR-V of {location} {error}", kind="vulkan") from error
+    files = Files()
+    promotion = Promotion(code, values)
+    types = Types(module, values)
+    symbols = Names()
+    texts = []
+    kernels = []
+    entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
+    for entry, shader in zip(entries, shaders, strict=True):
+        function = reflected_function("vulkan", shader)
+        kernel = Kernel(module, code, values, types, files, promotion)
+        arguments = _Arguments(kernel, function)
+        try:
+            arguments.read(entry)
+            kernel.run(entry, arguments.buffers, arguments.blocks)
+        except RefusedError as error:
+            raise _refused(code, kernel, entry, location, str(error)) from None
+        except (LookupError, ValueError, TypeError) as error:
+            text = f"it is damaged ({type(error).__name__}: {error})"
+            raise _refused(code, kernel, entry, location, text) from error
+        block = shader.block
+        symbol = symbols.add(entry.name, "kernel")
+        kernels.append(TranslatedKernel(entry.name, symbol, tuple(arguments.params), block))
+        texts.append(_entry_text(kernel, symbol, arguments.declarations, block))
+    parts = [_HEAD, "\n".join(files.directives()) + "\n", *texts, _sources(code.sources)]
+    return Translation("\n".join(parts), tuple(kernels))
+
+
+def _refused(
+    code: ModuleCode, kernel: Kernel, entry: EntryPoint, location: str, text: str
+) -> CompileError:
+    """Return the error of an instruction."""
+    what = kernel.doing or "its variables"
+    where = ""
+    line = kernel.line
+    if line is not None:
+        where = f" at {line.file}:{line.number}"
+        source = _source_line(code.sources.get(line.file, ""), line)
+        if source:
+            where += f" ({source})"
+    return CompileError(
+        f"the shader {entry.name!r} of {location} has no translation to PTX: {what}{where}: {text}",
+        kind="vulkan",
+        function=entry.name,
+    )
+
+
+def _source_line(text: str, line: Line) -> str:
+    """Return the text of a line of a source, in which glslang counts from a directive."""
+    number = 1
+    for each in text.splitlines():
+        if each.startswith("#line "):
+            words = each.split()
+            number = int(words[1]) if words[1].isdigit() else number
+            continue
+        if number == line.number and not each.startswith("// OpModuleProcessed"):
+            return each.strip()
+        number += 1
+    return ""
+
+
+def _sources(sources: Mapping[str, str]) -> str:
+    """Return the sources as comments, which the sanitizer reads."""
+    lines: list[str] = []
+    for name, text in sources.items():
+        plain = "".join(each if each.isprintable() else "_" for each in name)
+        lines.append(f"//| {plain or '?'}:")
+        for line in text.splitlines():
+            lines.append(f"//| {line}".replace("\0", " "))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _entry_text(
+    kernel: Kernel, name: str, parameters: Sequence[str], block: tuple[int, int, int] | None
+) -> str:
+    """Return the text of a kernel."""
+    lines = [f".visible .entry {name}(", ",\n".join(f"\t{each}" for each in parameters), ")"]
+    if block is not None:
+        lines.append(f".reqntid {block[0]}, {block[1]}, {block[2]}")
+    writer = kernel.writer
+    return "\n".join([*lines, "{", *writer.registers(), *writer.variables, *writer.lines, "}", ""])
+
+
+class _Arguments:
+    """The parameters of an entry point."""
+
+    def __init__(self, kernel: Kernel, function: ReflectedFunction) -> None:
+        self._kernel = kernel
+        self._function = function
+        self.params: list[Param] = []
+        self.declarations: list[str] = []
+        #: The parameters of a buffer, by its variable.
+        self.buffers: dict[int, Buffer] = {}
+        #: The parameters with the bytes of a block, by its variable.
+        self.blocks: dict[int, tuple[Segment, ...]] = {}
+        self._at: dict[object, Buffer] = {}
+        self._segments: dict[object, list[Segment]] = {}
+
+    def read(self, entry: EntryPoint) -> None:
+        """Declare the parameters, and find the variables that they are for."""
+        asked = read_lengths(self._kernel.module)
+        for param in self._function.params:
+            if param.kind == "buffer":
+                self._buffer(param, param.at in asked)
+            elif param.kind in ("scalar", "uniform"):
+                self._number(param)
+            else:
+                self._refuse(param)
+        module = self._kernel.module
+        for variable in module.used_by(entry):
+            storage = module.variables[variable][1]
+            place: object = "push" if storage == _PUSH_CONSTANT else module.place_of(variable)
+            if place in self._at:
+                self.buffers[variable] = self._at[place]
+            elif place in self._segments:
+                self.blocks[variable] = tuple(self._segments[place])
+
+    def _refuse(self, param: Param) -> None:
+        raise RefusedError(
+            f"the argument {param.name!r} is {'an image' if param.kind == 'image' else 'a sampler'}, which the translation does not support"
+        )
+
+    def _name(self, param: Param) -> str:
+        return self._kernel.names.add(param.name, "argument")
+
+    def _buffer(self, param: Param, asked: bool) -> None:
+        name = self._name(param)
+        self.declarations.append(f".param .u64 {name}")
+        type_ = param.type
+        count = ""
+        element = 0
+        if type_.endswith("x3"):
+            # Three-vectors of such a type have the memory of four lanes.
+            type_ = f"{type_[:-1]}4"
+        if asked:
+            # The length of an array of several types is that of its bytes.
+            type_ = type_ or "uint8"
+            count = self._kernel.names.add(f"{name}_count", "count")
+            element = array_bytes(parse_dtype(type_))
+            self.declarations.append(f".param .u64 {count}")
+        self._at[param.at] = Buffer(name, count, element)
+        pack: Iterable[str] = _WITH_LENGTH if asked else ()
+        self.params.append(param.replace(type=type_, at=None, pack=pack))
+
+    def _number(self, param: Param) -> None:
+        name = self._name(param)
+        type_ = param.type.replace("handle", "uint64")
+        size = array_bytes(parse_dtype(type_))
+        align = param.align or 1
+        self.declarations.append(f".param .align {max(align, 4)} .b8 {name}[{size}]")
+        self.params.append(param.replace(kind="scalar", at=None))
+        if param.kind == "uniform":
+            self._segments[param.at] = [Segment(0, size, name)]
+            return
+        assert isinstance(param.at, tuple)
+        block, offset = param.at
+        place = self._function.blocks[block].at
+        self._segments.setdefault(place, []).append(Segment(offset, size, name))
