@@ -505,6 +505,7 @@ def read_spirv(data: bytes) -> None:
         reflect,
         relax_atomics,
     )
+    from devmod_targets.spirv_ptx import translate
 
     module = attempt(lambda: read_module(data))
     if module is None:
@@ -526,6 +527,7 @@ def read_spirv(data: bytes) -> None:
                 module, "k.spv", include_unused=False, constants=SpirvConstants(module, values)
             )
         )
+    attempt(partial(translate, data))
     with suppress(ImportError):
         from devmod_vulkan._shader import Shader
 
