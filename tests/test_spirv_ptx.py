@@ -13,8 +13,9 @@ import pytest
 from backend_checks import first_device
 
 import devmod
+from devmod_readers.reflection import ReflectedFunction
 from devmod_simulators.ptx import run_ptx
-from devmod_targets.spirv_ptx import TranslatedKernel, translate
+from devmod_targets.spirv_ptx import translate
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("glslangValidator"), reason="glslangValidator is not installed"
@@ -71,7 +72,7 @@ def values_of(dtype: np.dtype[Any], shape: tuple[int, ...], rng: np.random.Gener
     return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def arguments_of(kernel: TranslatedKernel) -> dict[str, Any]:
+def arguments_of(kernel: ReflectedFunction) -> dict[str, Any]:
     """Return arrays and numbers for a kernel."""
     rng = np.random.default_rng(7)
     arguments: dict[str, Any] = {}
@@ -91,7 +92,7 @@ def run_simulated(
 ) -> None:
     """Run the translation of a shader on the simulated GPU."""
     translation = translate(spirv, constants)
-    (kernel,) = translation.kernels
+    (kernel,) = translation.functions.values()
     values: list[Any] = []
     for param in kernel.params:
         value = arguments[param.name]
@@ -125,7 +126,7 @@ def test_a_shader_has_the_results_of_vulkan(name: str, tmp_path: Path) -> None:
     tolerance, text = cases()[name]
     spirv = spirv_of(text, tmp_path, "-g")
     constants = {3: 7, 4: 1.25, 5: False, 6: 64} if name == "specialization" else None
-    (kernel,) = translate(spirv, constants).kernels
+    (kernel,) = translate(spirv, constants).functions.values()
     assert kernel.block is not None
     grid: tuple[int, ...] = (max(THREADS // int(np.prod(kernel.block)), 1),)
     if name == "built_ins":

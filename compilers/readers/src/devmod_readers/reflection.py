@@ -68,6 +68,7 @@ __all__ = [
     "ReflectedFunction",
     "ReflectedShader",
     "Resource",
+    "argument_types",
     "describe_members",
     "reflected_function",
     "value_members",

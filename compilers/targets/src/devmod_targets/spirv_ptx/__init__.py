@@ -14,10 +14,6 @@ instruction and its line.
 
 from __future__ import annotations
 
-from devmod_targets.spirv_ptx._translate import (
-    TranslatedKernel,
-    Translation,
-    translate,
-)
+from devmod_targets.spirv_ptx._translate import Translation, translate
 
-__all__ = ["TranslatedKernel", "Translation", "translate"]
+__all__ = ["Translation", "translate"]

@@ -11,8 +11,9 @@ from devmod_targets.spirv_ptx._inputs import input_value
 from devmod_targets.spirv_ptx._memory import SPACES, Memory, Pointer, Segment, Value
 from devmod_targets.spirv_ptx._opcodes import opcode_name
 from devmod_targets.spirv_ptx._promotion import Promotion
-from devmod_targets.spirv_ptx._types import RefusedError, Scalar, Types
-from devmod_targets.spirv_ptx._writer import Files, Names, Writer, float_literal, literal
+from devmod_targets.spirv_ptx._sources import Sources
+from devmod_targets.spirv_ptx._types import OPAQUE_TYPES, RefusedError, Scalar, Types
+from devmod_targets.spirv_ptx._writer import Names, Writer, float_literal, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ class Kernel:
         code: ModuleCode,
         constants: SpirvConstants,
         types: Types,
-        files: Files,
+        sources: Sources,
         promotion: Promotion,
     ) -> None:
         self.module = module
@@ -80,7 +81,7 @@ class Kernel:
         self.types = types
         self.promotion = promotion
         self.names = Names()
-        self.writer = Writer(files)
+        self.writer = Writer(sources)
         self.memory = Memory(types, self.writer)
         self.frame = Frame(Function(0, 0, [], []), 0)
         self.globals: dict[int, Value] = {}
@@ -106,7 +107,9 @@ class Kernel:
             return self.undefined(self.code.undefined[number])
         if number in self.module.variables:
             name = self.module.names.get(number, "") or f"%{number}"
-            raise RefusedError(f"it uses the variable {name!r}, which a kernel in PTX cannot have")
+            pointee = self.types.pointee(self.module.variables[number][0])[1]
+            kind = OPAQUE_TYPES.get(self.module.types[pointee][0], "a variable")
+            raise RefusedError(f"it uses {name!r}, {kind}, which the translation does not support")
         raise RefusedError(f"its operand %{number} is not defined")
 
     def numbers(self, number: int) -> list[str]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError, FormatError
-from devmod_readers.reflection import ReflectedFunction, reflected_function
+from devmod_readers.reflection import ReflectedFunction, argument_types, reflected_function
 from devmod_readers.spirv import (
     GL_COMPUTE,
     EntryPoint,
-    ModuleCode,
     SpirvConstants,
     read_code,
     read_lengths,
@@ -30,12 +29,11 @@ from devmod_targets.spirv_ptx import (
 from devmod_targets.spirv_ptx._kernel import Buffer, Kernel
 from devmod_targets.spirv_ptx._memory import Segment
 from devmod_targets.spirv_ptx._promotion import Promotion
+from devmod_targets.spirv_ptx._sources import Sources
 from devmod_targets.spirv_ptx._types import RefusedError, Types
-from devmod_targets.spirv_ptx._writer import Files, Names
+from devmod_targets.spirv_ptx._writer import Names
 
 if TYPE_CHECKING:
-    from devmod_readers.spirv import Line
-
     Number = int | float | bool
 
 _PUSH_CONSTANT = 9
@@ -47,46 +45,28 @@ _HEAD = """.version 7.0
 _WITH_LENGTH = ("ptr:handle", "count:uint64")
 
 
-class TranslatedKernel(NamedTuple):
-    """An entry point in PTX.
-
-    Parameters
-    ----------
-    name
-        The name of the entry point.
-    symbol
-        The name of the kernel in PTX.
-    params
-        Its parameters, in the order of Vulkan's interface. A buffer whose length the shader asks
-        for has the `pack` "ptr" and "count".
-    block
-        The threads of a workgroup along x, y and z; None if specialization constants without
-        values determine it.
-    """
-
-    name: str
-    symbol: str
-    params: tuple[Param, ...]
-    block: tuple[int, int, int] | None
-
-
 class Translation(NamedTuple):
     """A module in PTX.
 
     Parameters
     ----------
     ptx
-        The text. It ends with the sources of the shader as comments, if the module has them.
-    kernels
-        Its kernels, in the order of the module's compute entry points.
+        The text. It ends with the sources of the shader as comments, if they are known.
+    functions
+        Its kernels by the names of the entry points, in their order. A buffer whose length the
+        shader asks for has the `pack` "ptr" and "count".
     """
 
     ptx: str
-    kernels: tuple[TranslatedKernel, ...]
+    functions: dict[str, ReflectedFunction]
 
 
 def translate(
-    spirv: bytes, constants: Mapping[int, Number] | None = None, *, location: str = "SPIR-V"
+    spirv: bytes,
+    constants: Mapping[int, Number] | None = None,
+    *,
+    location: str = "SPIR-V",
+    source: str = "",
 ) -> Translation:
     """Translate the compute shaders of a SPIR-V module to PTX.
 
@@ -98,12 +78,14 @@ def translate(
     constants
         Values of specialization constants by their ids, in place of the defaults.
     location
-        The name of the module, for messages.
+        The name of the source, for messages.
+    source
+        The text of the source, for lines of files whose text the module lacks.
 
     Returns
     -------
     Translation
-        The text in PTX, and the parameters of its kernels.
+        The text in PTX, and its functions.
 
     Raises
     ------
@@ -119,85 +101,54 @@ def translate(
         shaders = reflect(module, location, include_unused=True, constants=values)
     except FormatError as error:
         raise FormatError(f"the SPIR-V of {location} {error}", kind="vulkan") from error
-    files = Files()
+    sources = Sources(code.sources, location, source)
     promotion = Promotion(code, values)
     types = Types(module, values)
     symbols = Names()
     texts = []
-    kernels = []
+    functions = {}
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     for entry, shader in zip(entries, shaders, strict=True):
-        function = reflected_function("vulkan", shader)
-        kernel = Kernel(module, code, values, types, files, promotion)
-        arguments = _Arguments(kernel, function)
+        kernel = Kernel(module, code, values, types, sources, promotion)
+        arguments = _Arguments(kernel, reflected_function("vulkan", shader))
         try:
             arguments.read(entry)
             kernel.run(entry, arguments.buffers, arguments.blocks)
+            if arguments.unsupported:
+                kernel.instruction = None
+                raise RefusedError(
+                    f"it declares {arguments.unsupported!r}, an image or a sampler, which the translation does not support"
+                )
         except RefusedError as error:
-            raise _refused(code, kernel, entry, location, str(error)) from None
+            raise _refused(kernel, entry, sources, str(error)) from None
         except (LookupError, ValueError, TypeError) as error:
             text = f"it is damaged ({type(error).__name__}: {error})"
-            raise _refused(code, kernel, entry, location, text) from error
-        block = shader.block
-        symbol = symbols.add(entry.name, "kernel")
-        kernels.append(TranslatedKernel(entry.name, symbol, tuple(arguments.params), block))
-        texts.append(_entry_text(kernel, symbol, arguments.declarations, block))
-    parts = [_HEAD, "\n".join(files.directives()) + "\n", *texts, _sources(code.sources)]
-    return Translation("\n".join(parts), tuple(kernels))
+            raise _refused(kernel, entry, sources, text) from error
+        function = arguments.function(symbols.add(entry.name, "kernel"))
+        functions[entry.name] = function
+        texts.append(_entry_text(kernel, function, arguments.declarations))
+    parts = [_HEAD, "\n".join(sources.directives()) + "\n", *texts, sources.comments()]
+    return Translation("\n".join(parts), functions)
 
 
-def _refused(
-    code: ModuleCode, kernel: Kernel, entry: EntryPoint, location: str, text: str
-) -> CompileError:
+def _refused(kernel: Kernel, entry: EntryPoint, sources: Sources, text: str) -> CompileError:
     """Return the error of an instruction."""
-    what = kernel.doing or "its variables"
-    where = ""
-    line = kernel.line
-    if line is not None:
-        where = f" at {line.file}:{line.number}"
-        source = _source_line(code.sources.get(line.file, ""), line)
-        if source:
-            where += f" ({source})"
+    what = kernel.doing or "its interface"
+    if kernel.line is not None:
+        what += f" at {sources.place(kernel.line)}"
     return CompileError(
-        f"the shader {entry.name!r} of {location} has no translation to PTX: {what}{where}: {text}",
+        f"the shader {entry.name!r} has no translation to PTX: {what}: {text}",
         kind="vulkan",
         function=entry.name,
     )
 
 
-def _source_line(text: str, line: Line) -> str:
-    """Return the text of a line of a source, in which glslang counts from a directive."""
-    number = 1
-    for each in text.splitlines():
-        if each.startswith("#line "):
-            words = each.split()
-            number = int(words[1]) if words[1].isdigit() else number
-            continue
-        if number == line.number and not each.startswith("// OpModuleProcessed"):
-            return each.strip()
-        number += 1
-    return ""
-
-
-def _sources(sources: Mapping[str, str]) -> str:
-    """Return the sources as comments, which the sanitizer reads."""
-    lines: list[str] = []
-    for name, text in sources.items():
-        plain = "".join(each if each.isprintable() else "_" for each in name)
-        lines.append(f"//| {plain or '?'}:")
-        for line in text.splitlines():
-            lines.append(f"//| {line}".replace("\0", " "))
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _entry_text(
-    kernel: Kernel, name: str, parameters: Sequence[str], block: tuple[int, int, int] | None
-) -> str:
+def _entry_text(kernel: Kernel, function: ReflectedFunction, parameters: Sequence[str]) -> str:
     """Return the text of a kernel."""
-    lines = [f".visible .entry {name}(", ",\n".join(f"\t{each}" for each in parameters), ")"]
-    if block is not None:
-        lines.append(f".reqntid {block[0]}, {block[1]}, {block[2]}")
+    shown = ",\n".join(f"\t{each}" for each in parameters)
+    lines = [f".visible .entry {function.symbol}(", shown, ")"]
+    if function.block is not None:
+        lines.append(f".reqntid {', '.join(map(str, function.block))}")
     writer = kernel.writer
     return "\n".join([*lines, "{", *writer.registers(), *writer.variables, *writer.lines, "}", ""])
 
@@ -214,6 +165,8 @@ class _Arguments:
         self.buffers: dict[int, Buffer] = {}
         #: The parameters with the bytes of a block, by its variable.
         self.blocks: dict[int, tuple[Segment, ...]] = {}
+        #: The name of an argument that is an image or a sampler.
+        self.unsupported = ""
         self._at: dict[object, Buffer] = {}
         self._segments: dict[object, list[Segment]] = {}
 
@@ -226,7 +179,7 @@ class _Arguments:
             elif param.kind in ("scalar", "uniform"):
                 self._number(param)
             else:
-                self._refuse(param)
+                self.unsupported = self.unsupported or param.name
         module = self._kernel.module
         for variable in module.used_by(entry):
             storage = module.variables[variable][1]
@@ -236,10 +189,14 @@ class _Arguments:
             elif place in self._segments:
                 self.blocks[variable] = tuple(self._segments[place])
 
-    def _refuse(self, param: Param) -> None:
-        raise RefusedError(
-            f"the argument {param.name!r} is {'an image' if param.kind == 'image' else 'a sampler'}, which the translation does not support"
-        )
+    def function(self, symbol: str) -> ReflectedFunction:
+        """Return the function with the parameters of the kernel."""
+        own = self._function
+        values: list[Param] = []
+        for param in self.params:
+            values += param.values
+        types = argument_types(values)
+        return ReflectedFunction(symbol, types, self.params, own.block, own.location)
 
     def _name(self, param: Param) -> str:
         return self._kernel.names.add(param.name, "argument")

@@ -26,6 +26,13 @@ _OFFSET = 35
 #: A value has one register for each of its numbers.
 _MOST_NUMBERS = 1 << 12
 _MAX_DEPTH = 32
+#: Types whose values are no numbers.
+OPAQUE_TYPES = {
+    25: "an image",
+    26: "a sampler",
+    27: "an image with its sampler",
+    5341: "an acceleration structure",
+}
 
 
 class RefusedError(Exception):
@@ -117,7 +124,7 @@ class Types:
             return POINTER
         if opcode == _VECTOR:
             return self.scalar(operands[0])
-        raise RefusedError(f"it has {_NAMES.get(opcode, f'a type of the opcode {opcode}')}")
+        raise RefusedError(f"it has {OPAQUE_TYPES.get(opcode, f'a type of the opcode {opcode}')}")
 
     def count(self, number: int) -> int:
         """Return the parts of a composite type."""
@@ -243,15 +250,6 @@ class Types:
         column = _vector_layout(scalar, rows)
         step = stride or _rounded(column.size, column.align)
         return Layout(step * columns, column.align, None, ((0, column),), columns, step)
-
-
-_NAMES = {
-    25: "an image",
-    26: "a sampler",
-    27: "a sampled image",
-    5341: "an acceleration structure",
-    22: "floats of a form that PTX lacks",
-}
 
 
 def _plain(scalar: Scalar) -> Layout:

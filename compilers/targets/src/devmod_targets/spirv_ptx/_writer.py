@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from devmod_readers.spirv import Line
+    from devmod_targets.spirv_ptx._sources import Sources
 
 #: The prefix of the registers of each type.
 _PREFIXES = {"pred": "p", "b16": "h", "b32": "r", "b64": "q", "f32": "f", "f64": "d"}
@@ -41,32 +42,13 @@ class Names:
         return result
 
 
-class Files:
-    """The files of sources, by their numbers in `.file`."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, name: str) -> int:
-        """Return the number of a file."""
-        return self.numbers.setdefault(name, len(self.numbers) + 1)
-
-    def directives(self) -> list[str]:
-        """Return the lines that name the files."""
-        lines = []
-        for name, number in self.numbers.items():
-            shown = re.sub(r'[\x00-\x1f"\\\x7f]', "_", name) or "?"
-            lines.append(f'.file {number} "{shown}"')
-        return lines
-
-
 class Writer:
     """The body of one kernel."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, sources: Sources) -> None:
         self.lines: list[str] = []
         self.variables: list[str] = []
-        self._files = files
+        self._sources = sources
         self._counts: Counter[str] = Counter()
         self._labels = 0
         self._line: Line | None = None
@@ -91,7 +73,7 @@ class Writer:
         if line is None or line == self._line:
             return
         self._line = line
-        self.lines.append(f"\t.loc {self._files.number(line.file)} {line.number} {line.column}")
+        self.lines.append(f"\t.loc {self._sources.number(line.file)} {line.number} {line.column}")
 
     def put(self, opcode: str, *operands: str, guard: str = "") -> None:
         """Write an instruction."""
