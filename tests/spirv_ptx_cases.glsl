@@ -298,6 +298,7 @@ void main() {
 
 //@ addresses
 #extension GL_EXT_buffer_reference : require
+layout(buffer_reference) buffer Node;
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Node { vec4 value; Node next; int k[3]; };
 layout(local_size_x = 4) in;
 layout(binding = 0) buffer Y { vec4 y[]; };

@@ -219,8 +219,10 @@ class Memory:
     def store(self, pointer: Pointer, values: Sequence[str]) -> None:
         """Store a value."""
         writer = self._writer
+        numbers = self._types.numbers(pointer.type)
+        if len(values) != len(numbers):
+            raise RefusedError(f"it stores {len(values)} numbers in a place of {len(numbers)}")
         if pointer.space == "registers":
-            numbers = self._types.numbers(pointer.type)
             for scalar, target, value in zip(numbers, pointer.registers, values, strict=True):
                 writer.move(scalar, target, value)
             return

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 #: glslang puts lines with this before a text, and a directive behind them.
 _PROCESSED = "// OpModuleProcessed"
+_MOST_SHOWN = 100
 _DIRECTIVE = re.compile(r"#line (\d+)")
 
 
@@ -58,7 +59,7 @@ class Sources:
                 number = int(directive[1])
                 continue
             if number == wanted and not line.startswith(_PROCESSED):
-                result = line.strip()
+                result = line.strip()[:_MOST_SHOWN]
             number += 1
         return result
 
