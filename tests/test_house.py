@@ -527,7 +527,7 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
 GIVEN = {
     *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
     *("compression", "matplotlib", "ml_dtypes", "numpy", "onnx", "onnxruntime", "PIL", "rich"),
-    *("tinygrad", "torch"),
+    *("tinygrad", "torch", "wgpu"),
 }
 
 #: The wheels that commands of the workbench need; without them their error names the wheel.

@@ -41,10 +41,15 @@ def _subgroup(writer: Writer) -> list[str]:
     return [writer.op("b32", "shr.u32", local_index(writer)[0], "5")]
 
 
-def _subgroups(writer: Writer) -> list[str]:
+def group_size(writer: Writer) -> str:
+    """Return the number of threads in a group."""
     width, height, depth = _triple("ntid")(writer)
-    size = writer.op("b32", "mul.lo.u32", width, height)
-    size = writer.op("b32", "mad.lo.u32", size, depth, str(SUBGROUP - 1))
+    area = writer.op("b32", "mul.lo.u32", width, height)
+    return writer.op("b32", "mul.lo.u32", area, depth)
+
+
+def _subgroups(writer: Writer) -> list[str]:
+    size = writer.op("b32", "add.u32", group_size(writer), str(SUBGROUP - 1))
     return [writer.op("b32", "shr.u32", size, "5")]
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devmod_readers.spirv import EntryPoint, Function, Instruction, ModuleCode, SpirvConstants
 from devmod_readers.spirv import SpirvModule as Module
-from devmod_targets.spirv_ptx._inputs import input_value
+from devmod_targets.spirv_ptx._inputs import group_size, input_value, local_index
 from devmod_targets.spirv_ptx._memory import SPACES, Memory, Pointer, Segment, Value
 from devmod_targets.spirv_ptx._opcodes import opcode_name
 from devmod_targets.spirv_ptx._promotion import Promotion
 from devmod_targets.spirv_ptx._sources import Sources
-from devmod_targets.spirv_ptx._types import OPAQUE_TYPES, RefusedError, Scalar, Types
+from devmod_targets.spirv_ptx._types import OPAQUE_TYPES, U32, RefusedError, Scalar, Types
 from devmod_targets.spirv_ptx._writer import Names, Writer, float_literal, literal
 
 if TYPE_CHECKING:
@@ -74,12 +74,15 @@ class Kernel:
         types: Types,
         sources: Sources,
         promotion: Promotion,
+        *,
+        clears: bool,
     ) -> None:
         self.module = module
         self.code = code
         self.constants = constants
         self.types = types
         self.promotion = promotion
+        self._clears = clears
         self.names = Names()
         self.writer = Writer(sources)
         self.memory = Memory(types, self.writer)
@@ -89,6 +92,8 @@ class Kernel:
         #: The registers with the bytes of buffers, by their variables.
         self.lengths: dict[int, str] = {}
         self.has_barriers = False
+        #: The variables in shared memory that begin as zeros.
+        self._cleared: list[Pointer] = []
         self._undefined = ""
 
     # -- values
@@ -228,6 +233,7 @@ class Kernel:
         self.frame_types: dict[int, int] = {}
         for variable in self.module.used_by(entry):
             self._declare(variable, buffers, blocks)
+        self._clear_shared()
         for number, (opcode, _) in self.module.constants.items():
             # Functions use it in any block, so it is computed before all of them.
             if opcode == 52 and number not in self.constants.values:
@@ -274,9 +280,38 @@ class Kernel:
                 self.lengths[variable] = size
         elif storage in (_WORKGROUP, _PRIVATE):
             self.globals[variable] = self.allocate(variable, type_, storage, volatile)
-            initializer = self.code.initializers.get(variable)
-            if initializer is not None:
-                self.memory.store(self.pointer(variable), self.numbers(initializer))
+            self._initialize(variable, storage)
+
+    def _initialize(self, variable: int, storage: int) -> None:
+        initializer = self.code.initializers.get(variable)
+        if storage == _WORKGROUP:
+            # The initializer is null: Vulkan allows no other one.
+            if initializer is not None or self._clears:
+                self._cleared.append(self.pointer(variable))
+        elif initializer is not None:
+            self.memory.store(self.pointer(variable), self.numbers(initializer))
+
+    def _clear_shared(self) -> None:
+        """Write zeros to shared memory, by all threads together."""
+        if not self._cleared:
+            return
+        writer = self.writer
+        (own,) = local_index(writer)
+        threads = group_size(writer)
+        for pointer in self._cleared:
+            words = -(-pointer.layout.size // 4)
+            base = writer.op("b64", "mov.u64", pointer.base)
+            index = writer.copy(U32, own)
+            again, end = writer.label(), writer.label()
+            writer.put_label(again)
+            done = writer.op("pred", "setp.ge.u32", index, str(words))
+            writer.put("bra", end, guard=f"@{done}")
+            address = writer.op("b64", "mad.wide.u32", index, "4", base)
+            writer.put("st.shared.u32", f"[{address}]", "0")
+            writer.put("add.u32", index, index, threads)
+            writer.put("bra", again)
+            writer.put_label(end)
+        writer.put("bar.sync", "0")
 
     def _declare_input(self, variable: int, type_: int) -> None:
         number = self.module.mark(variable, _BUILT_IN)
@@ -299,6 +334,9 @@ class Kernel:
         symbol = self.names.add(name, "variable")
         space = SPACES[storage]
         size = max(layout.size, 1)
+        if space == "shared":
+            # Words are cleared.
+            size = -(-size // 4) * 4
         if space == "local" and self.promotion.allows(variable):
             return self._registers(variable, type_, symbol, size)
         align = max(layout.align, _WIDEST)

@@ -67,6 +67,8 @@ def translate(
     *,
     location: str = "SPIR-V",
     source: str = "",
+    interfaces: Mapping[str, ReflectedFunction] | None = None,
+    clear_shared: bool = False,
 ) -> Translation:
     """Translate the compute shaders of a SPIR-V module to PTX.
 
@@ -81,6 +83,11 @@ def translate(
         The name of the source, for messages.
     source
         The text of the source, for lines of files whose text the module lacks.
+    interfaces
+        The functions of the entry points, if another reader than that of SPIR-V determines their
+        parameters.
+    clear_shared
+        Whether shared memory begins as zeros, as WGSL has it.
 
     Returns
     -------
@@ -109,8 +116,9 @@ def translate(
     functions = {}
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     for entry, shader in zip(entries, shaders, strict=True):
-        kernel = Kernel(module, code, values, types, sources, promotion)
-        arguments = _Arguments(kernel, reflected_function("vulkan", shader))
+        kernel = Kernel(module, code, values, types, sources, promotion, clears=clear_shared)
+        own = (interfaces or {}).get(entry.name) or reflected_function("vulkan", shader)
+        arguments = _Arguments(kernel, own)
         try:
             arguments.read(entry)
             kernel.run(entry, arguments.buffers, arguments.blocks)

@@ -72,6 +72,9 @@ class Writer:
         """Write the line of the source from which the next instructions are."""
         if line is None or line == self._line:
             return
+        # naga has it for an instruction without a place.
+        if line.number == line.column == 1:
+            return
         self._line = line
         self.lines.append(f"\t.loc {self._sources.number(line.file)} {line.number} {line.column}")
 
