@@ -32,7 +32,6 @@ struct Pair { key: i32, value: vec3<f32> }
 @group(1) @binding(7) var<uniform> sizes: Sizes;
 @group(1) @binding(9) var<storage, read_write> counts: array<atomic<u32>, 4>;
 var<workgroup> s: array<f32, 64>;
-var<workgroup> zeros: array<i32, 64>;
 
 fn weight(i: u32, by: ptr<function, f32>) -> f32 {
     *by *= 2.0;
@@ -50,7 +49,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_
     if i < sizes.n && i < arrayLength(&x) { s[l] = x[i] * SCALE * weight(i, &by); }
     atomicAdd(&counts[i % 4u], select(1u, 5u, x[i] > 0.0));
     workgroupBarrier();
-    var sum = vec3<f32>(by, f32(zeros[l]), 1.0);
+    var sum = vec3<f32>(by, 0.5, 1.0);
     for (var j = 0u; j < 4u; j++) {
         if j == 2u { continue; }
         sum[j % 3u] += s[(l + j) % 64u];
@@ -142,6 +141,20 @@ fn main(@builtin(local_invocation_index) i: u32) {
         ("race (read and write)", "k.wgsl:6  x[i] = s[i + 1u];"),
         ("out of bounds (write)", "k.wgsl:7  x[i + 1u] = 1.0;"),
     } <= kinds
+
+
+def test_shared_memory_begins_as_zeros() -> None:
+    """wgpu leaves what the memory held."""
+    first_device("webgpu")
+    text = """@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+var<workgroup> s: array<vec3<f32>, 50>;
+@compute @workgroup_size(32)
+fn main(@builtin(local_invocation_index) i: u32) { x[i] = s[i].z * 2.0 + s[i + 18u].x; }
+"""
+    x = np.ones(32, np.float32)
+    with sanitize():
+        module_of(text)["main"].on(devmod.device("cuda"))(x, grid=1)
+    assert not x.any()
 
 
 def test_what_stands_in_the_way_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

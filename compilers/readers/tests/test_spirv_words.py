@@ -9,12 +9,12 @@ from spirv_text import Instruction, assemble, module_of, words_of
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
 from devmod_readers.reflection import MAX_ARGUMENTS
-from devmod_readers.spirv import Instruction as SpirvInstruction
 from devmod_readers.spirv import (
     KernelArgument,
-    Line,
     SpirvConstants,
+    SpirvInstruction,
     SpirvKernel,
+    SpirvLine,
     SpirvModule,
     line_of,
     read_axes,
@@ -528,7 +528,7 @@ def test_the_instructions_of_functions_have_lines() -> None:
     assert (function.number, function.result, function.parameters) == (4, 2, [(5, 11)])
     first, second = function.blocks
     assert [first.label, second.label] == [20, 21]
-    line = Line("k.comp", 4, 2)
+    line = SpirvLine("k.comp", 4, 2)
     assert first.instructions == [
         SpirvInstruction(128, (5, 12, 11, 11), line),
         SpirvInstruction(249, (21,), None),
@@ -546,7 +546,7 @@ def test_lines_of_debug_information() -> None:
     found = read_code(module(*head))
     assert found.sources == {"k.hlsl": "textmore"}
     (block,) = found.functions[4].blocks
-    assert [each.line for each in block.instructions] == [Line("k.hlsl", 7, 3), None]
+    assert [each.line for each in block.instructions] == [SpirvLine("k.hlsl", 7, 3), None]
 
 
 @pytest.mark.parametrize(

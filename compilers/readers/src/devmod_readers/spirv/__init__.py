@@ -11,11 +11,11 @@ from __future__ import annotations
 from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, relax_atomics
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._functions import (
-    Block,
-    Function,
-    Instruction,
-    Line,
-    ModuleCode,
+    SpirvBlock,
+    SpirvCode,
+    SpirvFunction,
+    SpirvInstruction,
+    SpirvLine,
     read_code,
 )
 from devmod_readers.spirv._kernels import (
@@ -34,17 +34,17 @@ from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
 __all__ = [
     "GL_COMPUTE",
     "KERNEL",
-    "Block",
     "ClspvKernel",
     "EntryPoint",
-    "Function",
-    "Instruction",
     "KernelArgument",
     "LaunchConstants",
-    "Line",
-    "ModuleCode",
+    "SpirvBlock",
+    "SpirvCode",
     "SpirvConstants",
+    "SpirvFunction",
+    "SpirvInstruction",
     "SpirvKernel",
+    "SpirvLine",
     "SpirvModule",
     "line_of",
     "read_axes",

@@ -31,7 +31,7 @@ _DEBUG_NO_LINE = 104
 _NON_SEMANTIC = "NonSemantic."
 
 
-class Line(NamedTuple):
+class SpirvLine(NamedTuple):
     """A place in a source."""
 
     file: str
@@ -39,22 +39,22 @@ class Line(NamedTuple):
     column: int = 0
 
 
-class Instruction(NamedTuple):
+class SpirvInstruction(NamedTuple):
     """An instruction of a function."""
 
     opcode: int
     operands: Ids
-    line: Line | None
+    line: SpirvLine | None
 
 
-class Block(NamedTuple):
+class SpirvBlock(NamedTuple):
     """A block of a function: the id of its label, and its instructions."""
 
     label: int
-    instructions: list[Instruction]
+    instructions: list[SpirvInstruction]
 
 
-class Function(NamedTuple):
+class SpirvFunction(NamedTuple):
     """A function: the id, the type of its result, its parameters as pairs of the type and the id,
     and its blocks in their order.
     """
@@ -62,21 +62,21 @@ class Function(NamedTuple):
     number: int
     result: int
     parameters: list[tuple[int, int]]
-    blocks: list[Block]
+    blocks: list[SpirvBlock]
 
 
-class ModuleCode(NamedTuple):
+class SpirvCode(NamedTuple):
     """The functions of a module by their ids, the texts of its sources by the names of the files,
     the types of the ids that have no value, and the initializers of module-scope variables.
     """
 
-    functions: dict[int, Function]
+    functions: dict[int, SpirvFunction]
     sources: dict[str, str]
     undefined: dict[int, int]
     initializers: dict[int, int]
 
 
-def read_code(module: SpirvModule) -> ModuleCode:
+def read_code(module: SpirvModule) -> SpirvCode:
     """Return the functions of a module.
 
     Raises
@@ -97,7 +97,7 @@ def read_code(module: SpirvModule) -> ModuleCode:
             ) from None
     texts = {name: b"".join(parts) for name, parts in reader.texts.items()}
     sources = {name: text.decode(errors="replace") for name, text in texts.items() if text}
-    return ModuleCode(reader.functions, sources, reader.undefined, reader.initializers)
+    return SpirvCode(reader.functions, sources, reader.undefined, reader.initializers)
 
 
 class _CodeReader:
@@ -105,13 +105,13 @@ class _CodeReader:
 
     def __init__(self, module: SpirvModule) -> None:
         self._module = module
-        self.functions: dict[int, Function] = {}
+        self.functions: dict[int, SpirvFunction] = {}
         self.texts: dict[str, list[bytes]] = {}
         self.undefined: dict[int, int] = {}
         self.initializers: dict[int, int] = {}
-        self._function: Function | None = None
-        self._block: Block | None = None
-        self._line: Line | None = None
+        self._function: SpirvFunction | None = None
+        self._block: SpirvBlock | None = None
+        self._line: SpirvLine | None = None
         self._source: list[bytes] = []
         #: The names of the files of NonSemantic.Shader.DebugInfo, by the id of its DebugSource.
         self._debug_sources: dict[int, str] = {}
@@ -119,11 +119,11 @@ class _CodeReader:
     def read(self, opcode: int, operands: Ids) -> None:
         """Read one instruction."""
         if opcode == _LINE:
-            self._line = Line(self._name(operands[0]), operands[1], operands[2])
+            self._line = SpirvLine(self._name(operands[0]), operands[1], operands[2])
         elif opcode == _NO_LINE:
             self._line = None
         elif opcode == _FUNCTION:
-            self._function = Function(operands[1], operands[0], [], [])
+            self._function = SpirvFunction(operands[1], operands[0], [], [])
             self.functions[operands[1]] = self._function
         elif opcode == _FUNCTION_END:
             self._function = self._block = self._line = None
@@ -134,12 +134,12 @@ class _CodeReader:
         elif opcode == _PARAMETER:
             self._function.parameters.append((operands[0], operands[1]))
         elif opcode == _LABEL:
-            self._block = Block(operands[0], [])
+            self._block = SpirvBlock(operands[0], [])
             self._function.blocks.append(self._block)
         elif self._block is None:
             raise error(f"is damaged: the instruction {opcode} is outside of a block")
         else:
-            self._block.instructions.append(Instruction(opcode, operands, self._line))
+            self._block.instructions.append(SpirvInstruction(opcode, operands, self._line))
             if opcode in _TERMINATORS:
                 self._block = self._line = None
 
@@ -172,7 +172,7 @@ class _CodeReader:
             self._source.append(self._name(operands[4]).encode())
         elif number == _DEBUG_LINE:
             file = self._debug_sources.get(operands[4], "")
-            self._line = Line(file, self._number(operands[5]), self._number(operands[7]))
+            self._line = SpirvLine(file, self._number(operands[5]), self._number(operands[7]))
         elif number == _DEBUG_NO_LINE:
             self._line = None
 

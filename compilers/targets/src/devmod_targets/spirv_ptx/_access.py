@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._kernel import Kernel, handles
 from devmod_targets.spirv_ptx._memory import Pointer, Value
 from devmod_targets.spirv_ptx._types import RefusedError
@@ -21,7 +21,7 @@ _ALIGNED = 2
 
 
 @handles(59)
-def _variable(kernel: Kernel, instruction: Instruction) -> Value:
+def _variable(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     pointer_type, number, storage = instruction.operands[:3]
     pointer = kernel.allocate(number, kernel.types.pointee(pointer_type)[1], storage)
     if len(instruction.operands) > 3:
@@ -46,19 +46,19 @@ def _accessed(kernel: Kernel, number: int, operands: Sequence[int], position: in
 
 
 @handles(61)
-def _load(kernel: Kernel, instruction: Instruction) -> Value:
+def _load(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return kernel.memory.load(_accessed(kernel, instruction.operands[2], instruction.operands, 3))
 
 
 @handles(62)
-def _store(kernel: Kernel, instruction: Instruction) -> None:
+def _store(kernel: Kernel, instruction: SpirvInstruction) -> None:
     target, value = instruction.operands[:2]
     pointer = _accessed(kernel, target, instruction.operands, 2)
     kernel.memory.store(pointer, kernel.numbers(value))
 
 
 @handles(63)
-def _copy_memory(kernel: Kernel, instruction: Instruction) -> None:
+def _copy_memory(kernel: Kernel, instruction: SpirvInstruction) -> None:
     target, source = map(kernel.pointer, instruction.operands[:2])
     kernel.memory.store(target, kernel.memory.load(source))
 
@@ -76,13 +76,13 @@ def _walk(kernel: Kernel, pointer: Pointer, indices: Sequence[int]) -> Pointer:
 
 
 @handles(65, 66)
-def _access_chain(kernel: Kernel, instruction: Instruction) -> Value:
+def _access_chain(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     base, *indices = instruction.operands[2:]
     return _walk(kernel, kernel.pointer(base), indices)
 
 
 @handles(67, 70)
-def _pointer_chain(kernel: Kernel, instruction: Instruction) -> Value:
+def _pointer_chain(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     base, element, *indices = instruction.operands[2:]
     pointer = kernel.pointer(base)
     stride = kernel.module.mark(kernel.type_of(base), _ARRAY_STRIDE) or pointer.layout.size
@@ -91,7 +91,7 @@ def _pointer_chain(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(68)
-def _array_length(kernel: Kernel, instruction: Instruction) -> Value:
+def _array_length(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     _, _, base, member = instruction.operands
     pointer = kernel.pointer(base)
     size = kernel.lengths.get(pointer.variable)
@@ -106,17 +106,17 @@ def _array_length(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(1)
-def _undefined(kernel: Kernel, instruction: Instruction) -> Value:
+def _undefined(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return kernel.undefined(instruction.operands[0])
 
 
 @handles(83, 400)
-def _copy(kernel: Kernel, instruction: Instruction) -> Value:
+def _copy(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return kernel.value(instruction.operands[2])
 
 
 @handles(80)
-def _construct(kernel: Kernel, instruction: Instruction) -> Value:
+def _construct(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     values: list[str] = []
     for part in instruction.operands[2:]:
         values += kernel.numbers(part)
@@ -137,14 +137,14 @@ def _span(kernel: Kernel, type_: int, indices: Sequence[int]) -> tuple[int, int]
 
 
 @handles(81)
-def _extract(kernel: Kernel, instruction: Instruction) -> Value:
+def _extract(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     composite, *indices = instruction.operands[2:]
     start, type_ = _span(kernel, kernel.type_of(composite), indices)
     return kernel.numbers(composite)[start : start + len(kernel.types.numbers(type_))]
 
 
 @handles(82)
-def _insert(kernel: Kernel, instruction: Instruction) -> Value:
+def _insert(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     part, composite, *indices = instruction.operands[2:]
     start, type_ = _span(kernel, kernel.type_of(composite), indices)
     values = [*kernel.numbers(composite)]
@@ -153,7 +153,7 @@ def _insert(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(79)
-def _shuffle(kernel: Kernel, instruction: Instruction) -> Value:
+def _shuffle(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, first, second, *lanes = instruction.operands
     values = kernel.numbers(first) + kernel.numbers(second)
     result = []
@@ -166,7 +166,7 @@ def _shuffle(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(77)
-def _extract_dynamic(kernel: Kernel, instruction: Instruction) -> Value:
+def _extract_dynamic(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, vector, index = instruction.operands
     values = kernel.numbers(vector)
     scalar = kernel.types.scalar(type_)
@@ -180,7 +180,7 @@ def _extract_dynamic(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(78)
-def _insert_dynamic(kernel: Kernel, instruction: Instruction) -> Value:
+def _insert_dynamic(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, vector, part, index = instruction.operands
     scalar = kernel.types.scalar(type_)
     place = kernel.one(index)
@@ -205,7 +205,7 @@ def choose(kernel: Kernel, register: str, holds: str, first: str, second: str) -
 
 
 @handles(169)
-def _select(kernel: Kernel, instruction: Instruction) -> Value:
+def _select(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, condition, first, second = instruction.operands
     numbers = kernel.types.numbers(type_)
     holds = [kernel.writer.predicate(each) for each in kernel.numbers(condition)]
@@ -216,7 +216,7 @@ def _select(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(84)
-def _transpose(kernel: Kernel, instruction: Instruction) -> Value:
+def _transpose(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, matrix = instruction.operands
     columns = kernel.types.count(type_)
     values = kernel.numbers(matrix)
@@ -227,12 +227,12 @@ def _transpose(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(117, 120)
-def _pointer_bits(kernel: Kernel, instruction: Instruction) -> Value:
+def _pointer_bits(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return kernel.numbers(instruction.operands[2])
 
 
 @handles(401, 402)
-def _pointers_equal(kernel: Kernel, instruction: Instruction) -> Value:
+def _pointers_equal(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = map(kernel.one, instruction.operands[2:4])
     comparison = "eq" if instruction.opcode == 401 else "ne"
     return [kernel.writer.op("pred", f"setp.{comparison}.u64", first, second)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._kernel import Kernel, handles
 from devmod_targets.spirv_ptx._numbers import Numbers
 from devmod_targets.spirv_ptx._types import U32, RefusedError, Scalar
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def each_number(
-    kernel: Kernel, instruction: Instruction, operation: Operation, first: int = 2
+    kernel: Kernel, instruction: SpirvInstruction, operation: Operation, first: int = 2
 ) -> list[str]:
     """Apply an operation to the numbers of the operands: it gets the numbers' translation, the
     scalar of the first operand, and the values.
@@ -84,7 +84,7 @@ _FLOAT_COMPARISONS = dict(zip(range(180, 192), _FLOAT_NAMES, strict=True))
 
 
 @handles(*_COMPARISONS)
-def _compare(kernel: Kernel, instruction: Instruction) -> Value:
+def _compare(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     name, signed = _COMPARISONS[instruction.opcode]
 
     def compare(numbers: Numbers, scalar: Scalar, first: str, second: str) -> str:
@@ -94,7 +94,7 @@ def _compare(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(*_FLOAT_COMPARISONS)
-def _compare_floats(kernel: Kernel, instruction: Instruction) -> Value:
+def _compare_floats(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     name = _FLOAT_COMPARISONS[instruction.opcode]
 
     def compare(numbers: Numbers, scalar: Scalar, first: str, second: str) -> str:
@@ -104,7 +104,7 @@ def _compare_floats(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(156, 157, 158, 160)
-def _classify(kernel: Kernel, instruction: Instruction) -> Value:
+def _classify(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     name = {156: "notanumber", 157: "infinite", 158: "finite", 160: "sign"}[instruction.opcode]
     return each_number(
         kernel,
@@ -114,7 +114,7 @@ def _classify(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(164, 165, 166, 167)
-def _logical(kernel: Kernel, instruction: Instruction) -> Value:
+def _logical(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     name = {164: "xor", 165: "xor", 166: "or", 167: "and"}[instruction.opcode]
     writer = kernel.writer
 
@@ -129,7 +129,7 @@ def _logical(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(168)
-def _logical_not(kernel: Kernel, instruction: Instruction) -> Value:
+def _logical_not(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     writer = kernel.writer
     return each_number(
         kernel,
@@ -139,7 +139,7 @@ def _logical_not(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(154, 155)
-def _any_or_all(kernel: Kernel, instruction: Instruction) -> Value:
+def _any_or_all(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     name = "or" if instruction.opcode == 154 else "and"
     writer = kernel.writer
     first, *others = map(writer.predicate, kernel.numbers(instruction.operands[2]))
@@ -152,7 +152,7 @@ def _any_or_all(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(109, 110, 111, 112, 113, 114, 115)
-def _convert(kernel: Kernel, instruction: Instruction) -> Value:
+def _convert(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     target = kernel.types.scalar(instruction.operands[0])
     signed = instruction.opcode in (110, 111, 114)
     return each_number(
@@ -163,7 +163,7 @@ def _convert(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(116)
-def _quantize(kernel: Kernel, instruction: Instruction) -> Value:
+def _quantize(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     half = Scalar("float", 16)
 
     def quantize(numbers: Numbers, scalar: Scalar, value: str) -> str:
@@ -174,7 +174,7 @@ def _quantize(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(124)
-def _bitcast(kernel: Kernel, instruction: Instruction) -> Value:
+def _bitcast(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     type_, _, operand = instruction.operands
     source_type = kernel.type_of(operand)
     sources = kernel.types.numbers(source_type)
@@ -200,7 +200,7 @@ def _bitcast(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(201)
-def _insert_bits(kernel: Kernel, instruction: Instruction) -> Value:
+def _insert_bits(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     base, new, offset, count = instruction.operands[2:]
     scalar = kernel.scalar_of(base)
     if scalar.bits not in (32, 64):
@@ -214,7 +214,7 @@ def _insert_bits(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(202, 203)
-def _extract_bits(kernel: Kernel, instruction: Instruction) -> Value:
+def _extract_bits(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     base, offset, count = instruction.operands[2:]
     scalar = kernel.scalar_of(base)
     if scalar.bits not in (32, 64):
@@ -237,7 +237,7 @@ def _unsigned_pair(kernel: Kernel, offset: int, count: int) -> tuple[str, str]:
 
 
 @handles(205)
-def _count_bits(kernel: Kernel, instruction: Instruction) -> Value:
+def _count_bits(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     target = kernel.types.scalar(instruction.operands[0])
 
     def count(numbers: Numbers, scalar: Scalar, value: str) -> str:
@@ -248,7 +248,7 @@ def _count_bits(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(149, 150)
-def _with_carry(kernel: Kernel, instruction: Instruction) -> Value:
+def _with_carry(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = instruction.operands[2:4]
     scalar = kernel.scalar_of(first)
     numbers = Numbers(kernel.writer)
@@ -268,7 +268,7 @@ def _with_carry(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(151, 152)
-def _extended_product(kernel: Kernel, instruction: Instruction) -> Value:
+def _extended_product(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = instruction.operands[2:4]
     scalar = kernel.scalar_of(first)
     if scalar.bits not in (32, 64):
@@ -292,7 +292,7 @@ def _scaled(kernel: Kernel, values: list[str], scalar: Scalar, factor: str) -> l
 
 
 @handles(142, 143)
-def _times_scalar(kernel: Kernel, instruction: Instruction) -> Value:
+def _times_scalar(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     composite, factor = instruction.operands[2:4]
     return _scaled(kernel, kernel.numbers(composite), kernel.scalar_of(factor), kernel.one(factor))
 
@@ -308,7 +308,7 @@ def dot(kernel: Kernel, scalar: Scalar, first: list[str], second: list[str]) -> 
 
 
 @handles(148)
-def _dot(kernel: Kernel, instruction: Instruction) -> Value:
+def _dot(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = instruction.operands[2:4]
     scalar = kernel.scalar_of(first)
     return [dot(kernel, scalar, kernel.numbers(first), kernel.numbers(second))]
@@ -329,7 +329,7 @@ def _matrix_vector(
 
 
 @handles(144)
-def _vector_times_matrix(kernel: Kernel, instruction: Instruction) -> Value:
+def _vector_times_matrix(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     vector, matrix = instruction.operands[2:4]
     scalar = kernel.scalar_of(vector)
     values = kernel.numbers(vector)
@@ -337,14 +337,14 @@ def _vector_times_matrix(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(145)
-def _matrix_times_vector(kernel: Kernel, instruction: Instruction) -> Value:
+def _matrix_times_vector(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     matrix, vector = instruction.operands[2:4]
     scalar = kernel.scalar_of(vector)
     return _matrix_vector(kernel, scalar, _columns(kernel, matrix), kernel.numbers(vector))
 
 
 @handles(146)
-def _matrix_times_matrix(kernel: Kernel, instruction: Instruction) -> Value:
+def _matrix_times_matrix(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = instruction.operands[2:4]
     scalar = kernel.types.numbers(instruction.operands[0])[0]
     columns = _columns(kernel, first)
@@ -355,7 +355,7 @@ def _matrix_times_matrix(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(147)
-def _outer_product(kernel: Kernel, instruction: Instruction) -> Value:
+def _outer_product(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     first, second = instruction.operands[2:4]
     scalar = kernel.scalar_of(first)
     values = kernel.numbers(first)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._kernel import PHI, Kernel, handles
 from devmod_targets.spirv_ptx._memory import Pointer
 from devmod_targets.spirv_ptx._types import RefusedError, Scalar
 
 
 @handles(PHI, 0, 246, 247)
-def _nothing(kernel: Kernel, instruction: Instruction) -> None:
+def _nothing(kernel: Kernel, instruction: SpirvInstruction) -> None:
     """OpPhi, OpNop and the merges have no instruction of their own."""
 
 
@@ -57,12 +57,12 @@ def _has_copies(kernel: Kernel, target: int) -> bool:
 
 
 @handles(249)
-def _branch(kernel: Kernel, instruction: Instruction) -> None:
+def _branch(kernel: Kernel, instruction: SpirvInstruction) -> None:
     _go(kernel, instruction.operands[0])
 
 
 @handles(250)
-def _branch_conditional(kernel: Kernel, instruction: Instruction) -> None:
+def _branch_conditional(kernel: Kernel, instruction: SpirvInstruction) -> None:
     condition, first, second = instruction.operands[:3]
     writer = kernel.writer
     guard = f"@{writer.predicate(kernel.one(condition))}"
@@ -78,7 +78,7 @@ def _branch_conditional(kernel: Kernel, instruction: Instruction) -> None:
 
 
 @handles(251)
-def _switch(kernel: Kernel, instruction: Instruction) -> None:
+def _switch(kernel: Kernel, instruction: SpirvInstruction) -> None:
     selector, default, *rest = instruction.operands
     writer = kernel.writer
     scalar = kernel.scalar_of(selector)
@@ -103,12 +103,12 @@ def _switch(kernel: Kernel, instruction: Instruction) -> None:
 
 
 @handles(253)
-def _return(kernel: Kernel, _instruction: Instruction) -> None:
+def _return(kernel: Kernel, _instruction: SpirvInstruction) -> None:
     kernel.writer.put("bra", kernel.frame.end)
 
 
 @handles(254)
-def _return_value(kernel: Kernel, instruction: Instruction) -> None:
+def _return_value(kernel: Kernel, instruction: SpirvInstruction) -> None:
     frame = kernel.frame
     numbers = kernel.types.numbers(frame.function.result)
     values = kernel.numbers(instruction.operands[0])
@@ -118,12 +118,12 @@ def _return_value(kernel: Kernel, instruction: Instruction) -> None:
 
 
 @handles(255)
-def _unreachable(kernel: Kernel, _instruction: Instruction) -> None:
+def _unreachable(kernel: Kernel, _instruction: SpirvInstruction) -> None:
     kernel.writer.put("exit")
 
 
 @handles(57)
-def _call(kernel: Kernel, instruction: Instruction) -> list[str]:
+def _call(kernel: Kernel, instruction: SpirvInstruction) -> list[str]:
     _, _, number, *arguments = instruction.operands
     function = kernel.code.functions[number]
     values = []

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._access import choose
 from devmod_targets.spirv_ptx._arithmetic import dot
 from devmod_targets.spirv_ptx._kernel import Kernel, handles
@@ -299,7 +299,7 @@ _EACH_INTEGER: dict[int, Callable[..., str]] = {
 
 
 @handles(12)
-def _extended(kernel: Kernel, instruction: Instruction) -> Value:
+def _extended(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     set_, number, *operands = instruction.operands[2:]
     name = kernel.module.names.get(set_, "")
     if name != _SET:

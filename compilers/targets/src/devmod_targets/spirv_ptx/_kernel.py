@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from devmod_readers.spirv import EntryPoint, Function, Instruction, ModuleCode, SpirvConstants
+from devmod_readers.spirv import (
+    EntryPoint,
+    SpirvCode,
+    SpirvConstants,
+    SpirvFunction,
+    SpirvInstruction,
+)
 from devmod_readers.spirv import SpirvModule as Module
 from devmod_targets.spirv_ptx._inputs import group_size, input_value, local_index
 from devmod_targets.spirv_ptx._memory import SPACES, Memory, Pointer, Segment, Value
@@ -18,7 +24,7 @@ from devmod_targets.spirv_ptx._writer import Names, Writer, float_literal, liter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod_readers.spirv import Line
+    from devmod_readers.spirv import SpirvLine
 
 #: Storage classes.
 _INPUT = 1
@@ -49,13 +55,13 @@ class Buffer(NamedTuple):
 class Frame:
     """A function that is inlined: the values of its ids, its labels, and where its result goes."""
 
-    def __init__(self, function: Function, depth: int) -> None:
+    def __init__(self, function: SpirvFunction, depth: int) -> None:
         self.function = function
         self.depth = depth
         self.values: dict[int, Value] = {}
         self.labels: dict[int, str] = {}
         #: The instructions OpPhi of each block, and the registers of their results.
-        self.phis: dict[int, list[Instruction]] = {}
+        self.phis: dict[int, list[SpirvInstruction]] = {}
         self.phi_registers: dict[int, list[str]] = {}
         self.result: list[str] = []
         self.end = ""
@@ -69,7 +75,7 @@ class Kernel:
     def __init__(
         self,
         module: Module,
-        code: ModuleCode,
+        code: SpirvCode,
         constants: SpirvConstants,
         types: Types,
         sources: Sources,
@@ -86,9 +92,9 @@ class Kernel:
         self.names = Names()
         self.writer = Writer(sources)
         self.memory = Memory(types, self.writer)
-        self.frame = Frame(Function(0, 0, [], []), 0)
+        self.frame = Frame(SpirvFunction(0, 0, [], []), 0)
         self.globals: dict[int, Value] = {}
-        self.instruction: Instruction | None = None
+        self.instruction: SpirvInstruction | None = None
         #: The registers with the bytes of buffers, by their variables.
         self.lengths: dict[int, str] = {}
         self.has_barriers = False
@@ -204,7 +210,7 @@ class Kernel:
 
     def _operation(self, number: int, type_: int, operands: Sequence[int]) -> list[str]:
         """Translate an OpSpecConstantOp that is no integer. `run` has seen it first."""
-        instruction = Instruction(operands[0], (type_, number, *operands[1:]), None)
+        instruction = SpirvInstruction(operands[0], (type_, number, *operands[1:]), None)
         value = self.translate(instruction)
         if not isinstance(value, list):
             raise RefusedError("it is a constant expression without a value")
@@ -241,7 +247,7 @@ class Kernel:
         self.inline(function, [])
         self._finish(function)
 
-    def _finish(self, function: Function) -> None:
+    def _finish(self, function: SpirvFunction) -> None:
         """End the kernel. PTX has barriers for the threads that have not exited; those of Vulkan
         are for all of a group, so all of them meet at the end.
         """
@@ -357,7 +363,7 @@ class Kernel:
 
     # -- functions
 
-    def inline(self, function: Function, arguments: list[Value]) -> list[str]:
+    def inline(self, function: SpirvFunction, arguments: list[Value]) -> list[str]:
         """Translate a function where it is called, and return its result."""
         outer = self.frame
         if outer.depth >= _MAX_CALLS:
@@ -384,7 +390,7 @@ class Kernel:
         self.frame = outer
         return frame.result
 
-    def translate(self, instruction: Instruction) -> Value | None:
+    def translate(self, instruction: SpirvInstruction) -> Value | None:
         """Translate an instruction."""
         handler = _HANDLERS.get(instruction.opcode)
         if handler is None:
@@ -404,7 +410,7 @@ class Kernel:
                 frame.phi_registers[number] = frame.values[number] = registers
                 self.frame_types[number] = type_
 
-    def _step(self, instruction: Instruction) -> None:
+    def _step(self, instruction: SpirvInstruction) -> None:
         """Translate an instruction of a block, and keep its result."""
         self.instruction = instruction
         self.writer.at(instruction.line)
@@ -416,7 +422,7 @@ class Kernel:
         self.frame_types[number] = instruction.operands[0]
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> SpirvLine | None:
         """The line of the instruction that is translated."""
         return self.instruction.line if self.instruction else None
 
@@ -427,7 +433,7 @@ class Kernel:
 
 
 #: Translates an instruction, and returns the value of its result; None without one.
-Handler = Callable[[Kernel, Instruction], Value | None]
+Handler = Callable[[Kernel, SpirvInstruction], Value | None]
 
 _HANDLERS: dict[int, Handler] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from devmod_readers.spirv import Instruction
+    from devmod_readers.spirv import SpirvInstruction
 
 _FROM = {
     1: "Undef",
@@ -81,6 +81,6 @@ for _first, _names in _FROM.items():
         _NAMES[_number] = f"Op{_name}"
 
 
-def opcode_name(instruction: Instruction) -> str:
+def opcode_name(instruction: SpirvInstruction) -> str:
     """Return the name of an instruction."""
     return _NAMES.get(instruction.opcode, f"the instruction {instruction.opcode}")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from devmod_readers.spirv import Instruction, ModuleCode, SpirvConstants
+    from devmod_readers.spirv import SpirvCode, SpirvConstants, SpirvInstruction
 
 _CALL = 57
 _LOAD = 61
@@ -18,10 +18,10 @@ _VARIABLE = 59
 class Promotion:
     """The uses of the pointers of a module."""
 
-    def __init__(self, code: ModuleCode, constants: SpirvConstants) -> None:
+    def __init__(self, code: SpirvCode, constants: SpirvConstants) -> None:
         self._code = code
         self._constants = constants
-        self._uses: dict[int, list[Instruction]] = defaultdict(list)
+        self._uses: dict[int, list[SpirvInstruction]] = defaultdict(list)
         self._known: dict[int, bool] = {}
         self._written_first: set[int] = set()
         for function in code.functions.values():
@@ -60,7 +60,7 @@ class Promotion:
             )
         return known
 
-    def _is_plain(self, pointer: int, use: Instruction) -> bool:
+    def _is_plain(self, pointer: int, use: SpirvInstruction) -> bool:
         operands = use.operands
         if use.opcode in (_LOAD, _VARIABLE):
             return not _is_volatile(use)
@@ -81,7 +81,7 @@ class Promotion:
         return all(self.allows(number) for (_, number), argument in pairs if argument == pointer)
 
 
-def _is_volatile(use: Instruction) -> bool:
+def _is_volatile(use: SpirvInstruction) -> bool:
     """Return whether an access has the memory operand Volatile."""
     if use.opcode == _VARIABLE:
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod_readers.spirv import Line
+    from devmod_readers.spirv import SpirvLine
 
 #: glslang puts lines with this before a text, and a directive behind them.
 _PROCESSED = "// OpModuleProcessed"
@@ -43,7 +43,7 @@ class Sources:
         """Return the number of a file."""
         return self._numbers.setdefault(self._name(file), len(self._numbers) + 1)
 
-    def place(self, line: Line) -> str:
+    def place(self, line: SpirvLine) -> str:
         """Return a line with its text, for errors."""
         name = self._name(line.file)
         text = self._line(self._texts.get(name, ""), line.number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._access import choose
 from devmod_targets.spirv_ptx._kernel import Kernel, handles
 from devmod_targets.spirv_ptx._numbers import Numbers
@@ -55,7 +55,7 @@ def _from_lane(kernel: Kernel, scalar: Scalar, value: str, lane: str, mask: str)
 
 
 @handles(333)
-def _elect(kernel: Kernel, _instruction: Instruction) -> Value:
+def _elect(kernel: Kernel, _instruction: SpirvInstruction) -> Value:
     lowest = _lowest(kernel, _active(kernel))
     return [kernel.writer.op("pred", "setp.eq.u32", lowest, _lane(kernel))]
 
@@ -66,17 +66,17 @@ def _vote(kernel: Kernel, name: str, operand: int) -> Value:
 
 
 @handles(334, 335)
-def _all_or_any(kernel: Kernel, instruction: Instruction) -> Value:
+def _all_or_any(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return _vote(kernel, "all" if instruction.opcode == 334 else "any", instruction.operands[3])
 
 
 @handles(4428, 4429)
-def _all_or_any_khr(kernel: Kernel, instruction: Instruction) -> Value:
+def _all_or_any_khr(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return _vote(kernel, "all" if instruction.opcode == 4428 else "any", instruction.operands[2])
 
 
 @handles(336, 4430)
-def _all_equal(kernel: Kernel, instruction: Instruction) -> Value:
+def _all_equal(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value = instruction.operands[3 if instruction.opcode == 336 else 2]
     writer = kernel.writer
     mask = _active(kernel)
@@ -104,19 +104,19 @@ def _lanes_of(kernel: Kernel, value: int, lane: str, mask: str) -> Value:
 
 
 @handles(337, 345)
-def _broadcast(kernel: Kernel, instruction: Instruction) -> Value:
+def _broadcast(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value, lane = instruction.operands[3:5]
     return _lanes_of(kernel, value, kernel.one(lane), _active(kernel))
 
 
 @handles(338)
-def _broadcast_first(kernel: Kernel, instruction: Instruction) -> Value:
+def _broadcast_first(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     mask = _active(kernel)
     return _lanes_of(kernel, instruction.operands[3], _lowest(kernel, mask), mask)
 
 
 @handles(346, 347, 348)
-def _shuffle(kernel: Kernel, instruction: Instruction) -> Value:
+def _shuffle(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value, distance = instruction.operands[3:5]
     opcode = {346: "xor.b32", 347: "sub.u32", 348: "add.u32"}[instruction.opcode]
     lane = kernel.writer.op("b32", opcode, _lane(kernel), kernel.one(distance))
@@ -124,7 +124,7 @@ def _shuffle(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(365, 366)
-def _quad(kernel: Kernel, instruction: Instruction) -> Value:
+def _quad(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value, index = instruction.operands[3:5]
     writer = kernel.writer
     lane = _lane(kernel)
@@ -140,14 +140,14 @@ def _quad(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(339)
-def _ballot(kernel: Kernel, instruction: Instruction) -> Value:
+def _ballot(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value = kernel.writer.predicate(kernel.one(instruction.operands[3]))
     result = kernel.writer.op("b32", "vote.sync.ballot.b32", value, _active(kernel))
     return [result, "0", "0", "0"]
 
 
 @handles(340, 341)
-def _ballot_bit(kernel: Kernel, instruction: Instruction) -> Value:
+def _ballot_bit(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     ballot = kernel.numbers(instruction.operands[3])[0]
     place = _lane(kernel)
     if instruction.opcode == 341:
@@ -159,7 +159,7 @@ def _ballot_bit(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(342)
-def _ballot_count(kernel: Kernel, instruction: Instruction) -> Value:
+def _ballot_count(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     _, operation, ballot = instruction.operands[2:5]
     writer = kernel.writer
     value = kernel.numbers(ballot)[0]
@@ -173,7 +173,7 @@ def _ballot_count(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(343, 344)
-def _ballot_find(kernel: Kernel, instruction: Instruction) -> Value:
+def _ballot_find(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     value = kernel.numbers(instruction.operands[3])[0]
     if instruction.opcode == 343:
         return [_lowest(kernel, value)]
@@ -226,7 +226,7 @@ _REDUCTIONS: dict[int, tuple[Combine, Callable[[Scalar], str]]] = {
 
 
 @handles(*_REDUCTIONS)
-def _reduce(kernel: Kernel, instruction: Instruction) -> Value:
+def _reduce(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     """A loop over the lanes that take part, in their order."""
     _, operation, value, *size = instruction.operands[2:]
     combine, neutral = _REDUCTIONS[instruction.opcode]

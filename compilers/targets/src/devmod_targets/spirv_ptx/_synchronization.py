@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devmod_readers.spirv import Instruction
+from devmod_readers.spirv import SpirvInstruction
 from devmod_targets.spirv_ptx._kernel import Kernel, handles
 from devmod_targets.spirv_ptx._numbers import Numbers
 from devmod_targets.spirv_ptx._types import RefusedError, Scalar
@@ -40,7 +40,7 @@ def _fence(kernel: Kernel, scope: int, semantics: int) -> None:
 
 
 @handles(224)
-def _control_barrier(kernel: Kernel, instruction: Instruction) -> None:
+def _control_barrier(kernel: Kernel, instruction: SpirvInstruction) -> None:
     execution, memory, semantics = instruction.operands
     scope = _constant(kernel, execution)
     if scope == _SUBGROUP:
@@ -56,7 +56,7 @@ def _control_barrier(kernel: Kernel, instruction: Instruction) -> None:
 
 
 @handles(225)
-def _memory_barrier(kernel: Kernel, instruction: Instruction) -> None:
+def _memory_barrier(kernel: Kernel, instruction: SpirvInstruction) -> None:
     _fence(kernel, *instruction.operands[:2])
 
 
@@ -85,7 +85,7 @@ def _target(kernel: Kernel, number: int) -> tuple[Pointer, Scalar]:
 
 
 @handles(227)
-def _atomic_load(kernel: Kernel, instruction: Instruction) -> Value:
+def _atomic_load(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     _, _, target, scope, semantics = instruction.operands
     pointer, scalar = _target(kernel, target)
     order = _order(kernel, semantics, stores=False)
@@ -94,7 +94,7 @@ def _atomic_load(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(228)
-def _atomic_store(kernel: Kernel, instruction: Instruction) -> None:
+def _atomic_store(kernel: Kernel, instruction: SpirvInstruction) -> None:
     target, scope, semantics, value = instruction.operands
     pointer, scalar = _target(kernel, target)
     order = _order(kernel, semantics, loads=False)
@@ -122,7 +122,7 @@ _ATOMICS = {
 
 
 @handles(*_ATOMICS)
-def _atomic(kernel: Kernel, instruction: Instruction) -> Value:
+def _atomic(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     target, scope, semantics, *values = instruction.operands[2:]
     pointer, scalar = _target(kernel, target)
     name, letter = _ATOMICS[instruction.opcode]
@@ -149,7 +149,7 @@ def _atomic(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(230, 231)
-def _compare_exchange(kernel: Kernel, instruction: Instruction) -> Value:
+def _compare_exchange(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     target, scope, semantics, _, value, expected = instruction.operands[2:]
     pointer, scalar = _target(kernel, target)
     order = f"{_order(kernel, semantics)}.{_scope(kernel, scope)}"
@@ -160,7 +160,7 @@ def _compare_exchange(kernel: Kernel, instruction: Instruction) -> Value:
 
 
 @handles(5614, 5615)
-def _float_extreme(kernel: Kernel, instruction: Instruction) -> Value:
+def _float_extreme(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     """A loop of compare and swap: PTX has no minimum and maximum of floats for atomics."""
     target, scope, semantics, value = instruction.operands[2:]
     pointer, scalar = _target(kernel, target)

@@ -12,7 +12,7 @@ from devmod_targets.spirv_ptx._types import RefusedError, Scalar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod_readers.spirv import Line
+    from devmod_readers.spirv import SpirvLine
     from devmod_targets.spirv_ptx._sources import Sources
 
 #: The prefix of the registers of each type.
@@ -51,7 +51,7 @@ class Writer:
         self._sources = sources
         self._counts: Counter[str] = Counter()
         self._labels = 0
-        self._line: Line | None = None
+        self._line: SpirvLine | None = None
 
     def new(self, register: str) -> str:
         """Return a new register of a type."""
@@ -68,7 +68,7 @@ class Writer:
         """Write a label."""
         self.lines.append(f"{label}:")
 
-    def at(self, line: Line | None) -> None:
+    def at(self, line: SpirvLine | None) -> None:
         """Write the line of the source from which the next instructions are."""
         if line is None or line == self._line:
             return
