@@ -310,6 +310,21 @@ REFUSED = {
     f"void main() {{ float some[5000] = float[]({', '.join(['1.0'] * 5000)}); x[0] = some[1]; }}": f"OpVariable at k.comp:4 (void main() {{ float some[5000] = float[]({'1.0, ' * 11}1.0,): it has a value of more than 4096 numbers",
 }
 
+#: Twenty functions, each of which calls the next one twice, and structs of two of the one before.
+CALLS = "void f0() { x[0] += 1; }\n" + "".join(
+    f"void f{n + 1}() {{ f{n}(); f{n}(); }}\n" for n in range(20)
+)
+STRUCTS = "struct S0 { float a; };\n" + "".join(
+    f"struct S{n + 1} {{ S{n} a; S{n} b; }};\n" for n in range(14)
+)
+DEEP = f"void main() {{ S14 s; x[0] = s{'.a' * 15}; }}"
+REFUSED[f"{CALLS}void main() {{ f20(); }}"] = (
+    "OpFunctionCall at k.comp:7 (void f3() { f2(); f2(); }): the kernel has more than 200000 lines of PTX with its functions inlined"
+)
+REFUSED[f"{STRUCTS}{DEEP}"] = (
+    f"OpVariable at k.comp:19 ({DEEP}): it has a value of more than 4096 numbers"
+)
+
 
 @pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
 def test_a_construct_without_a_translation_is_named(text: str, tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ _VOID = 19
 _MAX_CALLS = 64
 #: Memory of a block, and of a thread.
 _MOST_BYTES = 1 << 20
+#: The numbers of all values.
+_MOST_HELD = 1 << 21
 #: The alignment of variables.
 _WIDEST = 16
 
@@ -97,6 +99,7 @@ class Kernel:
         self.instruction: SpirvInstruction | None = None
         #: The registers with the bytes of buffers, by their variables.
         self.lengths: dict[int, str] = {}
+        self._held = 0
         self.has_barriers = False
         #: The variables in shared memory that begin as zeros.
         self._cleared: list[Pointer] = []
@@ -353,7 +356,8 @@ class Kernel:
         """Return the pointer to a variable that is registers."""
         layout = self.types.layout(type_, False)
         numbers = self.types.numbers(type_)
-        if self.promotion.is_written_first(variable):
+        is_own = variable not in self.module.variables
+        if is_own and self.promotion.is_written_first(variable):
             registers = [self.writer.new(scalar.register) for scalar in numbers]
         else:
             self.writer.variables.append(f"\t.local .align {_WIDEST} .b8 {symbol}[{size}];")
@@ -418,6 +422,10 @@ class Kernel:
         if value is None:
             return
         number = instruction.operands[1]
+        if isinstance(value, list):
+            self._held += len(value)
+            if self._held > _MOST_HELD:
+                raise RefusedError(f"the kernel has values of more than {_MOST_HELD} numbers")
         self.frame.values[number] = value
         self.frame_types[number] = instruction.operands[0]
 

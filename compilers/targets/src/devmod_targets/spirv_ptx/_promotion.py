@@ -6,7 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from devmod_readers.spirv import SpirvCode, SpirvConstants, SpirvInstruction
+    from collections.abc import Sequence
+
+    from devmod_readers.spirv import SpirvBlock, SpirvCode, SpirvConstants, SpirvInstruction
 
 _CALL = 57
 _LOAD = 61
@@ -27,21 +29,21 @@ class Promotion:
         for function in code.functions.values():
             self._add(function.blocks)
 
-    def _add(self, blocks: list) -> None:  # type: ignore[type-arg]
-        written: set[int] = set()
+    def _add(self, blocks: Sequence[SpirvBlock]) -> None:
+        seen: set[int] = set()
         for block in blocks:
             for instruction in block.instructions:
-                for operand in {*instruction.operands}:
+                operands = {*instruction.operands}
+                for operand in operands:
                     self._uses[operand].append(instruction)
+                if instruction.opcode == _VARIABLE:
+                    if len(instruction.operands) > 3:
+                        self._written_first.add(instruction.operands[1])
+                    continue
                 # What the first block stores, before anything else uses it, is always written.
                 if block is blocks[0] and instruction.opcode == _STORE:
-                    target = instruction.operands[0]
-                    uses = [each for each in self._uses[target] if each.opcode != _VARIABLE]
-                    if len(uses) == 1:
-                        written.add(target)
-                elif instruction.opcode == _VARIABLE and len(instruction.operands) > 3:
-                    written.add(instruction.operands[1])
-        self._written_first |= written
+                    self._written_first |= {instruction.operands[0]} - seen
+                seen |= operands
 
     def is_written_first(self, variable: int) -> bool:
         """Return whether a variable is written before anything reads it."""

@@ -129,7 +129,7 @@ def translate(
                 )
         except RefusedError as error:
             raise _refused(kernel, entry, sources, str(error)) from None
-        except (LookupError, ValueError, TypeError) as error:
+        except (LookupError, ValueError, TypeError, RecursionError) as error:
             text = f"it is damaged ({type(error).__name__}: {error})"
             raise _refused(kernel, entry, sources, text) from error
         function = arguments.function(symbols.add(entry.name, "kernel"))

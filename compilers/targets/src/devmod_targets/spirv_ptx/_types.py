@@ -4,6 +4,8 @@ memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -101,8 +103,10 @@ class Types:
     def __init__(self, module: SpirvModule, constants: SpirvConstants) -> None:
         self._module = module
         self._constants = constants
+        # They call each other by these names: a type may contain another one many times.
         self.numbers = cache(self._numbers)
         self.layout = cache(self._layout)
+        self._depth = 0
 
     def definition(self, number: int) -> tuple[int, tuple[int, ...]]:
         """Return the opcode and the operands of a type."""
@@ -160,22 +164,32 @@ class Types:
             return sum(len(self.numbers(member)) for member in members)
         return index * len(self.numbers(self.part(number, 0)))
 
-    def _numbers(self, number: int, depth: int = 0) -> tuple[Scalar, ...]:
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Bound the depth of a type."""
+        if self._depth > _MAX_DEPTH:
+            raise RefusedError(f"it has a type that is nested more than {_MAX_DEPTH} levels deep")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _numbers(self, number: int) -> tuple[Scalar, ...]:
         """Return the numbers of a value of a type."""
         opcode, operands = self.definition(number)
-        if depth > _MAX_DEPTH:
-            raise RefusedError(f"it has a type that is nested more than {_MAX_DEPTH} levels deep")
-        if opcode == _STRUCT:
-            numbers: tuple[Scalar, ...] = ()
+        if opcode not in (_VECTOR, _MATRIX, _ARRAY, _STRUCT):
+            return (self.scalar(number),)
+        with self._inside():
+            if opcode != _STRUCT:
+                part = self.numbers(operands[0])
+                self._limit(len(part) * self.count(number))
+                return part * self.count(number)
+            numbers: list[Scalar] = []
             for member in operands:
-                numbers += self._numbers(member, depth + 1)
+                numbers += self.numbers(member)
                 self._limit(len(numbers))
-            return numbers
-        if opcode in (_VECTOR, _MATRIX, _ARRAY):
-            part = self._numbers(operands[0], depth + 1)
-            self._limit(len(part) * self.count(number))
-            return part * self.count(number)
-        return (self.scalar(number),)
+            return tuple(numbers)
 
     def _limit(self, count: int) -> None:
         if count > _MOST_NUMBERS:
@@ -189,16 +203,15 @@ class Types:
         return operands[0], operands[1]
 
     def _layout(
-        self, number: int, explicit: bool, stride: int = 0, row_major: bool = False, depth: int = 0
+        self, number: int, explicit: bool, stride: int = 0, row_major: bool = False
     ) -> Layout:
         """Return the layout of a type: that of its decorations, or without gaps. The stride and the
         order are those of matrices in it.
         """
         opcode, operands = self.definition(number)
-        if depth > _MAX_DEPTH:
-            raise RefusedError(f"it has a type that is nested more than {_MAX_DEPTH} levels deep")
         if opcode == _STRUCT:
-            return self._struct_layout(number, explicit, depth)
+            with self._inside():
+                return self._struct_layout(number, explicit)
         if opcode == _VECTOR:
             return _vector_layout(self.scalar(number), operands[1])
         if opcode == _MATRIX:
@@ -208,7 +221,8 @@ class Types:
         if opcode not in (_ARRAY, _RUNTIME_ARRAY):
             scalar = self.scalar(number)
             return Layout(scalar.size, scalar.size, scalar)
-        part = self._layout(operands[0], explicit, stride, row_major, depth + 1)
+        with self._inside():
+            part = self.layout(operands[0], explicit, stride, row_major)
         step = _rounded(part.size, part.align)
         if explicit:
             step = self._module.mark(number, _ARRAY_STRIDE) or 0
@@ -217,7 +231,7 @@ class Types:
         count = self.length(number) if opcode == _ARRAY else 0
         return Layout(count * step, part.align, None, ((0, part),), count, step)
 
-    def _struct_layout(self, number: int, explicit: bool, depth: int) -> Layout:
+    def _struct_layout(self, number: int, explicit: bool) -> Layout:
         parts = []
         end = 0
         align = 1
@@ -228,7 +242,7 @@ class Types:
             if not explicit:
                 stride = 0
                 row_major = False
-            layout = self._layout(member, explicit, stride, row_major, depth + 1)
+            layout = self.layout(member, explicit, stride, row_major)
             offset = _rounded(end, layout.align)
             if explicit:
                 marked = self._module.mark(target, _OFFSET)

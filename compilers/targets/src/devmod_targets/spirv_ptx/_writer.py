@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: The prefix of the registers of each type.
 _PREFIXES = {"pred": "p", "b16": "h", "b32": "r", "b64": "q", "f32": "f", "f64": "d"}
-#: The most instructions of a kernel: functions are inlined.
-_MOST_INSTRUCTIONS = 200_000
+#: The most lines of a kernel: functions are inlined.
+_MOST_LINES = 200_000
 _WORDS = {"WARP_SZ"}
 
 
@@ -66,7 +66,14 @@ class Writer:
 
     def put_label(self, label: str) -> None:
         """Write a label."""
-        self.lines.append(f"{label}:")
+        self._add(f"{label}:")
+
+    def _add(self, line: str) -> None:
+        if len(self.lines) > _MOST_LINES:
+            raise RefusedError(
+                f"the kernel has more than {_MOST_LINES} lines of PTX with its functions inlined"
+            )
+        self.lines.append(line)
 
     def at(self, line: SpirvLine | None) -> None:
         """Write the line of the source from which the next instructions are."""
@@ -80,13 +87,8 @@ class Writer:
 
     def put(self, opcode: str, *operands: str, guard: str = "") -> None:
         """Write an instruction."""
-        if len(self.lines) > _MOST_INSTRUCTIONS:
-            raise RefusedError(
-                f"the kernel has more than {_MOST_INSTRUCTIONS} instructions of PTX with its functions inlined"
-            )
-        self.lines.append(
-            f"\t{guard and guard + ' '}{opcode} {', '.join(operands)};".replace(" ;", ";")
-        )
+        start = f"{guard} {opcode}" if guard else opcode
+        self._add(f"\t{start} {', '.join(operands)};")
 
     def op(self, register: str, opcode: str, *operands: str) -> str:
         """Write an instruction with a result, and return the new register."""
