@@ -452,3 +452,16 @@ def test_addresses_of_buffers(tmp_path: Path) -> None:
     rows = machine.read(y, np.zeros((4, 4), np.float32))
     assert rows[1:, 0].tolist() == [6, 7, 5]
     assert machine.read(node + 24, np.zeros(1, np.int32)) == 77
+
+
+def test_values_that_change_places_in_a_loop(tmp_path: Path) -> None:
+    """The optimizer makes each of them an OpPhi of the other."""
+    text = f"#version 450\nlayout(local_size_x = 64) in;\n{BUFFER}layout(push_constant) uniform P {{ int n; }};\n{MAIN} float a = x[i], b = i; for (int j = 0; j < n; j++) {{ float t = a; a = b; b = t; }} x[i] = a - 2 * b; }}"
+    (tmp_path / "k.comp").write_text(text)
+    module: Any = devmod.compile(tmp_path / "k.comp", "vulkan")
+    (packed,) = module.code.values()
+    x = np.arange(3, 67, dtype=np.float32)
+    i = np.arange(64, dtype=np.float32)
+    expected = i - 2 * x
+    run_simulated(bytes(packed[12:]), {"x": x, "n": np.int32(5)}, (1,))
+    assert (x == expected).all()
