@@ -465,3 +465,131 @@ def test_values_that_change_places_in_a_loop(tmp_path: Path) -> None:
     expected = i - 2 * x
     run_simulated(bytes(packed[12:]), {"x": x, "n": np.int32(5)}, (1,))
     assert (x == expected).all()
+
+
+FLOAT_ATOMICS = """#version 450
+#extension GL_EXT_shader_atomic_float : require
+#extension GL_EXT_shader_atomic_float2 : require
+#extension GL_EXT_shader_atomic_int64 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_KHR_memory_scope_semantics : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer X { float x[]; };
+layout(binding = 1) buffer D { double d[]; };
+layout(binding = 2) buffer L { int64_t l[]; };
+shared float total;
+void main() {
+    uint i = gl_LocalInvocationID.x;
+    if (i == 0) total = 0;
+    barrier();
+    atomicAdd(total, x[i]);
+    atomicMin(x[100], x[i]);
+    atomicMax(x[101], x[i]);
+    atomicAdd(d[80], d[i]);
+    atomicAdd(l[80], l[i]);
+    atomicMax(l[81], l[i]);
+    atomicXor(l[82], l[i]);
+    atomicExchange(x[200 + i], x[i]);
+    atomicStore(l[84], 7l, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+    barrier();
+    if (i == 0) {
+        x[102] = total;
+        l[83] = atomicLoad(l[80], gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire);
+    }
+}
+"""
+
+
+def test_atomic_operations_of_floats_and_of_64_bits(tmp_path: Path) -> None:
+    """lavapipe lacks some of them."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=300).astype(np.float32)
+    x[100:102] = 0
+    d = rng.normal(size=100)
+    numbers = rng.integers(-(2**40), 2**40, 100)
+    old = x.copy(), d.copy(), numbers.copy()
+    run_simulated(spirv_of(FLOAT_ATOMICS, tmp_path), {"x": x, "d": d, "l": numbers}, (1,))
+    assert x[100] == min(0, old[0][:64].min())
+    assert x[101] == max(0, old[0][:64].max())
+    assert x[102] == pytest.approx(old[0][:64].sum(), rel=1e-4)
+    assert (x[200:264] == old[0][:64]).all()
+    assert d[80] == pytest.approx(old[1][80] + old[1][:64].sum())
+    assert numbers[80] == numbers[83] == old[2][80] + old[2][:64].sum()
+    assert numbers[81] == max(old[2][81], old[2][:64].max())
+    assert numbers[82] == old[2][82] ^ np.bitwise_xor.reduce(old[2][:64])
+    assert numbers[84] == 7
+
+
+#: A pointer that is chosen, one that is an OpPhi, one behind another; OpCopyMemory.
+POINTERS = """
+OpCapability Shader
+OpCapability VariablePointers
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main" %x %id
+OpExecutionMode %main LocalSize 4 1 1
+OpName %x "x"
+OpDecorate %id BuiltIn GlobalInvocationId
+OpDecorate %x DescriptorSet 0
+OpDecorate %x Binding 0
+OpDecorate %array ArrayStride 4
+OpDecorate %pointer ArrayStride 4
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %block Block
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%float = OpTypeFloat 32
+%bool = OpTypeBool
+%uint3 = OpTypeVector %uint 3
+%in = OpTypePointer Input %uint3
+%array = OpTypeRuntimeArray %float
+%block = OpTypeStruct %array
+%whole = OpTypePointer StorageBuffer %block
+%pointer = OpTypePointer StorageBuffer %float
+%0 = OpConstant %uint 0
+%1 = OpConstant %uint 1
+%2 = OpConstant %uint 2
+%8 = OpConstant %uint 8
+%16 = OpConstant %uint 16
+%ten = OpConstant %float 10
+%id = OpVariable %in Input
+%x = OpVariable %whole StorageBuffer
+%main = OpFunction %void None %function
+%start = OpLabel
+%ids = OpLoad %uint3 %id
+%i = OpCompositeExtract %uint %ids 0
+%odd = OpBitwiseAnd %uint %i %1
+%isodd = OpIEqual %bool %odd %1
+%own = OpAccessChain %pointer %x %0 %i
+%first = OpAccessChain %pointer %x %0 %8
+%chosen = OpSelect %pointer %isodd %own %first
+%value = OpLoad %float %chosen
+OpSelectionMerge %end None
+OpBranchConditional %isodd %then %end
+%then = OpLabel
+%next = OpPtrAccessChain %pointer %first %2
+OpBranch %end
+%end = OpLabel
+%read = OpPhi %pointer %own %start %next %then
+%more = OpLoad %float %read
+%scaled = OpFMul %float %more %ten
+%sum = OpFAdd %float %value %scaled
+%place = OpIAdd %uint %i %16
+%target = OpAccessChain %pointer %x %0 %place
+OpStore %target %sum
+%copy = OpPtrAccessChain %pointer %target %8
+OpCopyMemory %copy %own
+OpReturn
+OpFunctionEnd
+"""
+
+
+@pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
+def test_pointers_are_values(tmp_path: Path) -> None:
+    (tmp_path / "k.spvasm").write_text(POINTERS)
+    command = ["spirv-as", "--target-env", "vulkan1.1", "k.spvasm", "-o", "k.spv"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    x = np.arange(1, 41, dtype=np.float32)
+    run_simulated((tmp_path / "k.spv").read_bytes(), {"x": x}, (1,))
+    assert x[16:20].tolist() == [9 + 10, 2 + 110, 9 + 30, 4 + 110]
+    assert x[24:28].tolist() == [1, 2, 3, 4]
