@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -67,6 +68,8 @@ def _capture(path: str, receive: object) -> None:
     """Load the libvulkan at a path, which is the one that wgpu finds from now on, and lets that of
     the system do its work.
     """
+    if sys.platform != "linux":
+        raise OSError("it needs Linux")
     import _ctypes
 
     system = ctypes.CDLL(_LIBRARY)
