@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -593,3 +594,19 @@ def test_pointers_are_values(tmp_path: Path) -> None:
     run_simulated((tmp_path / "k.spv").read_bytes(), {"x": x}, (1,))
     assert x[16:20].tolist() == [9 + 10, 2 + 110, 9 + 30, 4 + 110]
     assert x[24:28].tolist() == [1, 2, 3, 4]
+
+
+def test_nvidia_assembles_the_text(tmp_path: Path) -> None:
+    """The simulated GPU accepts more than PTX has."""
+    if not [*distributions(name="nvidia-nvjitlink")]:
+        pytest.skip("needs the wheel nvidia-nvjitlink")
+    texts = {name: text for name, (_, text) in cases().items()}
+    for text in (*texts.values(), SUBGROUPS, FLOAT_ATOMICS):
+        constants = {6: 64} if text == texts["specialization"] else None
+        translation = translate(spirv_of(text, tmp_path, "-g"), constants)
+        spec = find_spec("cuda")
+        assert spec is not None
+        functions = merge_declared(spec, translation.functions, None)
+        (tmp_path / "k.ptx").write_text(translation.ptx)
+        module = devmod.compile(tmp_path / "k.ptx", "cuda -arch=sm_90", fmap=functions)
+        assert set(module.function_names) == {"main"}, text
