@@ -9,8 +9,6 @@ from typing import NamedTuple
 from devmod_targets.spirv_ptx._types import BOOL, Layout, RefusedError, Scalar, Types
 from devmod_targets.spirv_ptx._writer import Writer, joined
 
-_STRUCT = 30
-_POINTER = 32
 #: The most bytes of an access.
 _WIDEST = 16
 #: The memory of each storage class of SPIR-V.

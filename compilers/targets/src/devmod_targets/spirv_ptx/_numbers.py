@@ -8,7 +8,7 @@ the same.
 from __future__ import annotations
 
 from devmod_targets.spirv_ptx._types import Scalar
-from devmod_targets.spirv_ptx._writer import Writer, float_literal, joined
+from devmod_targets.spirv_ptx._writer import Writer, joined
 
 
 class Numbers:
@@ -303,7 +303,3 @@ class Numbers:
             part = self.shifted_right(whole, value, str(shift)) if shift else value
             parts.append(self.converted(whole, Scalar("int", target.bits), part, signed=False))
         return parts
-
-    def constant(self, scalar: Scalar, value: float) -> str:
-        """Return the literal of a float."""
-        return float_literal(scalar.bits, value)
