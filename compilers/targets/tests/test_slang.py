@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -172,6 +173,42 @@ def test_places_do_not_depend_on_other_entry_points() -> None:
 
 def alone_source() -> str:
     return kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[id.x] = a;")
+
+
+READ_BEFORE = """groupshared float t[8];
+float first()
+{
+    float before = t[0];
+    GroupMemoryBarrierWithGroupSync();
+    return before;
+}
+[shader("compute")] [numthreads(8, 1, 1)] void f(uint3 id : SV_GroupThreadID, uniform RWStructuredBuffer<float> y)
+{
+    float own = y[id.x];
+    AllMemoryBarrierWithGroupSync();
+    y[7 - id.x] = own;
+    t[id.x] = own;
+    GroupMemoryBarrierWithGroupSync();
+    y[id.x] = first();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "barrier"),
+    [
+        ("webgpu", "workgroupBarrier"),
+        ("metal", "threadgroup_barrier"),
+        ("cuda -format=cuda", "__syncthreads"),
+    ],
+)
+def test_a_read_stays_before_its_barrier(target: str, barrier: str) -> None:
+    """Slang would place it at the use of the variable."""
+    module = compiled(READ_BEFORE, target)
+    text = module.inspect_source(next(iter(module.source), "cuda"))
+    order = re.findall(rf"\b(?:before|own)_\d+(?: : f32)? =|\b{barrier}\(", text)
+    assert [each.partition("_")[0] for each in order if barrier not in each] == ["before", "own"]
+    assert [each.startswith(barrier) for each in order] == [False, True, False, True, True]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -354,7 +391,7 @@ def test_an_invalid_name_expression() -> None:
 def test_each_error() -> None:
     check_texts(
         {
-            "the Slang source does not compile: <text>:5: error: Slang cannot translate it to wgsl: 'double' type emitted": (
+            "the Slang source does not compile: <text>:4: error: Slang cannot translate it to wgsl: 'double' type emitted": (
                 kernel(
                     "uniform RWStructuredBuffer<float> y",
                     "double d = y[id.x];\n    y[id.x] = float(d * 3.0l);",

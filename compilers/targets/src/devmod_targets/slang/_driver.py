@@ -208,6 +208,10 @@ def translate(
 def _arguments(target: str, own: Iterable[str], roots: Iterable[str]) -> list[str]:
     """Return the arguments of slangc, without the defines."""
     arguments = ["-target", target, "-line-directive-mode", "none"]
+    if target != "spirv":
+        # Otherwise Slang 2026.12 moves a read of a buffer, `float v = x[i]`, to the use of v, also
+        # behind a barrier.
+        arguments.append("-g2")
     for option in own:
         arguments += option.split("=")
     for root in roots:
