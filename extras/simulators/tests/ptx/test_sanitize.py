@@ -332,3 +332,24 @@ def test_files_of_one_name_have_lines_of_their_own(tmp_path: Path) -> None:
     )
     reports = device.launch([device.allocate(8)])
     assert [each.source.split("  ")[1] for each in reports] == ["in one", "in two"]
+
+
+def test_a_line_of_a_header_belongs_to_each_of_its_uses() -> None:
+    """The function of a header is inlined in two kernels, by a function that is inlined too."""
+    kernel = """.visible .entry NAME(.param .u64 p) {
+        .reg .b64 %x;\n ld.param.u64 %x, [p];
+        .loc 1 USE 1\n .loc 2 7 1, function_name L, inlined_at 1 USE 1
+        .loc 2 9 1, function_name L, inlined_at 2 7 1\n st.global.u64 [%x+800], 1;\n ret;\n}"""
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    for name, use in (("first", "3"), ("second", "5")):
+        text += kernel.replace("NAME", name).replace("USE", use) + "\n"
+    text += (
+        '.file 1 "k.cu"\n.file 2 "/include/k.cuh"\n//| k.cu:\n//| \n//| \n//| one\n//| \n//| two\n'
+    )
+    device = Device(text)
+    address = device.allocate(8)
+    found = []
+    for name in ("first", "second"):
+        device.sanitizer.reports = {}
+        found += [each.source for each in device.launch([address], name=name)]
+    assert found == ["k.cu:3  one", "k.cu:5  two"]

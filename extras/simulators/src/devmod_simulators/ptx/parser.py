@@ -25,6 +25,8 @@ _DEVICE_FUNCTIONS = re.compile(
 )
 #: The numbers of files of a text, among several that are linked.
 _MOST_FILES = 1 << 20
+#: The limit on the numbers of a place: those of the functions that are inlined in each other.
+_MOST_NUMBERS = 192
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 #: nvcc writes the bytes of a file's name beyond ASCII in octal.
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
@@ -46,6 +48,9 @@ class Parser(OperandParser):
         self.scope_numbers: list[int] = []
         self.scope_count = 0
         self.source: tuple[int, ...] = (0, 0, 0)
+        #: The key of a place by its file, line and column, as the last .loc has it: these, and
+        #: those of the place where it is inlined.
+        self.latest: dict[tuple[int, ...], tuple[int, ...]] = {}
         #: Is added to the numbers of files: each text of several that are linked has its own.
         self.first_file = -_MOST_FILES
 
@@ -196,9 +201,14 @@ class Parser(OperandParser):
             numbers = [
                 self.integer(token) for token in self.tokens[begin : self.at] if token.isdigit()
             ]
-            self.source = self.place(numbers[:3])
+            self.source = place = self.place(numbers[:3])
             if "inlined_at" in self.tokens[begin : self.at]:
-                self.result.inlined[self.source] = self.place(numbers[-3:])
+                # A line of a header is inlined at many places: each has a key of its own.
+                use = self.place(numbers[-3:])
+                use = self.latest.get(use, use)[:_MOST_NUMBERS]
+                self.source = (*place, *use)
+                self.result.inlined[self.source] = use
+            self.latest[place] = self.source
         elif token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":

@@ -224,7 +224,7 @@ class Text:
     variables: dict[str, Variable]
     #: Of .file.
     files: dict[int, str] = field(default_factory=dict)
-    #: Where the function of a .loc is inlined.
+    #: Where the function of a .loc is inlined, by its place and that of its use.
     inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
     #: The limit in a pragma, which shims/cubins.c writes for a linker's option. 0: any number.
     most_registers: int = 0
