@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -337,3 +338,35 @@ def test_another_function_of_textures_is_refused(monkeypatch: pytest.MonkeyPatch
     assert refused(FORMS, "cuda") == (
         "the Slang source <text> uses tex2Dfetch of Slang's CUDA C++, which devmod does not have for cuda: compute it otherwise there"
     )
+
+
+def test_lines_of_the_source(tmp_path: Path) -> None:
+    """`-lineinfo` gives those of the file in Slang and of the files that it includes, without
+    folders.
+    """
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "twice.slang").write_text(
+        "module twice;\npublic void clear(RWStructuredBuffer<float> y)\n{\n    y[0] = 0;\n}\n"
+    )
+    (tmp_path / "k.slang").write_text(
+        "import parts.twice;\n"
+        "struct Pair {\n    float a;\n\n    float2 b;\n};\n"
+        "RWStructuredBuffer<float> y;\n"
+        '[shader("compute")] [numthreads(8, 1, 1)]\n'
+        "void f(uint3 id : SV_DispatchThreadID, uniform Pair p)\n{\n"
+        "    y[id.x] = p.a + p.b.y;\n    clear(y);\n}\n"
+    )
+    module = devmod.compile(tmp_path / "k.slang", "cuda -arch=compute_80", options="-lineinfo")
+    ptx = module.inspect_source("ptx")
+    files = dict(re.findall(r'\.file\t(\d+) "(.*)"', ptx))
+    assert sorted(files.values()) == [
+        "/k.slang",
+        "/parts/twice.slang",
+        "/slang/include/prelude.h",
+        "/slang/kernels.h",
+    ]
+    lines = {(files[file], line) for file, line in re.findall(r"\.loc\t(\d+) (\d+) ", ptx)}
+    assert {("/k.slang", "11"), ("/parts/twice.slang", "4")} <= lines
+    assert str(tmp_path) not in ptx
+    plain = devmod.compile(tmp_path / "k.slang", "cuda -arch=compute_80").inspect_source("ptx")
+    assert ".loc" not in plain

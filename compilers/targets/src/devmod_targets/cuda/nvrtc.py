@@ -15,7 +15,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple
 
-from devmod.backend import compile_error, environment_text
+from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
@@ -23,6 +23,7 @@ from devmod_targets.authoring._types import Messages
 from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
+from devmod_targets.cuda.carried import carries_sources, is_checked, with_sources
 
 __all__ = [
     "DISTRIBUTION",
@@ -53,11 +54,6 @@ _HOST_CODE = re.compile(
     r'not allowed in JIT mode|identifier "(?:cuda(?=[A-Z])\w+|f?printf|std(?:err|out)|main)" is undefined|namespace "std" has no member'
 )
 _load_lock = Lock()
-
-
-#: The checks of the simulated GPU, which shows lines of the source: PTX carries them, as comments.
-CHECKS = "DEVMOD_STANDIN_SANITIZE"
-_CARRIED = b"\n//| "
 
 
 class Program(NamedTuple):
@@ -264,7 +260,7 @@ def compile_program(
     paths = library.folders
     if folders is not None:
         paths = tuple(folders)
-    checked = environment_text(CHECKS)
+    checked = is_checked()
     if checked and "-lineinfo" not in arguments:
         arguments.append("-lineinfo")
     arguments += [f"-I{folder}" for folder in paths]
@@ -291,9 +287,8 @@ def compile_program(
             for each in expressions
         }
         ptx = library.output("PTX", program).rstrip(b"\0")
-        if checked and _CARRIED not in ptx:
-            lines = [name.encode() + b":", *text.encode().splitlines(), b"\n"]
-            ptx += _CARRIED + b"\n//| ".join(lines)
+        if checked and not carries_sources(ptx.decode()):
+            ptx = with_sources(ptx.decode(), {name: text}, ()).encode()
         cubin = b""
         if any("=sm_" in argument for argument in arguments):
             cubin = checked_cubin(library.output("CUBIN", program))

@@ -20,14 +20,18 @@ raises one for a line that has the sign of a form in `_FORMS` and not the form.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from devmod.errors import CompileError
+from devmod_readers.options.cuda import writes_folders
 from devmod_targets._text import print_place
 from devmod_targets.authoring import CompileRequest, Payload, warn_caller
-from devmod_targets.slang._driver import Entry, translate
-from devmod_targets.slang._interface import read_arguments
+from devmod_targets.authoring._source import line_directive
+from devmod_targets.slang._driver import Entry, text_of, translate
+from devmod_targets.slang._interface import ReflectedArgument, read_arguments
 from devmod_targets.slang._wrapper import (
     Compiler,
     Text,
@@ -42,6 +46,8 @@ from devmod_targets.slang._wrapper import (
     symbol_for,
 )
 
+#: The name of the functions around Slang's kernels in lines of a source.
+_KERNELS = "slang/kernels.h"
 _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 #: The number of the language CUDA, whose prelude is replaced.
 _CUDA = 6
@@ -143,11 +149,13 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
             paths.append(option)
         else:
             others.append(option)
+    lines = _has_lines(request)
     translation = translate(
         request.replace(options=tuple(others)),
         "cuda",
         preludes={_CUDA: ""},
         together=True,
+        lines=lines,
         check=lambda entry: check_arguments(request, entry),
     )
     translation = translation._replace(rest=[*translation.rest, *paths])
@@ -171,8 +179,38 @@ def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A0
     body = _LEVELS.sub(r"\1 = 1;", body)
     body = _SURFACE.sub(r"\1, Texels{})", _SIZE.sub(r"picture_size(\1, w, h)", body))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
+    if lines:
+        wrappers = line_directive(1, _KERNELS) + wrappers
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
-    return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
+    payload = finish(
+        request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels
+    )
+    if lines:
+        return _with_own_sources(request, payload)
+    return payload
+
+
+def _with_own_sources(request: CompileRequest, payload: Payload) -> Payload:
+    """Return a payload that carries the sources in Slang, if it carries those in CUDA C++."""
+    from devmod_targets.cuda.carried import carries_sources, with_sources
+
+    if payload.fmt != "ptx" or not isinstance(payload.code, bytes):
+        return payload
+    ptx = payload.code.decode()
+    if not carries_sources(ptx):
+        return payload
+    sources = {os.path.basename(path): text_of(path) for path in payload.files or ()}
+    sources[request.name] = request.text
+    return payload.replace(code=with_sources(ptx, sources, payload.fmap.values()).encode())
+
+
+def _has_lines(request: CompileRequest) -> bool:
+    """Return whether the code gets the lines of the source."""
+    if request.target.kind != "cuda":
+        return False
+    from devmod_targets.cuda.carried import is_checked
+
+    return writes_folders(request.options) or is_checked()
 
 
 def _check_forms(request: CompileRequest, toolchain: str, text: str) -> None:
@@ -184,6 +222,8 @@ def _check_forms(request: CompileRequest, toolchain: str, text: str) -> None:
             continue
         for line in lines:
             code = line
+            if line.startswith("#line "):
+                continue
             if "printf" in line:
                 code = _STRING.sub('""', line)
             if len(form.sign.findall(code)) > len(form.pattern.findall(code)):
@@ -210,6 +250,15 @@ def _of_file(text: Text, entry: Entry) -> list[Variable]:
         variable._replace(expression=f"SLANG_globalParams.{variable.expression}")
         for variable in variables
     ]
+
+
+def _is_used(text: Text, variables: Sequence[Variable], argument: ReflectedArgument) -> bool:
+    """Return whether a text with one kernel uses an argument. A cbuffer is used as a whole."""
+    variable = text.root_of(argument, variables)
+    if variable is None:
+        return False
+    name = variable.expression.rpartition(".")[2]
+    return re.search(rf"\bglobalParams_0->{name}\b", text.text) is not None
 
 
 def _shared(text: Text, entry: Entry) -> str:
@@ -269,6 +318,8 @@ def _kernel(request: CompileRequest, toolchain: str, text: Text, entry: Entry) -
     arguments, _, threads, *_ = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
+    if request.language == "HLSL":
+        arguments = [each for each in arguments if _is_used(text, of_file, each)]
     copies: list[str] = []
     lines = [f"{each.value.type} {each.value.expression};" for each in own]
     declarations = []

@@ -24,7 +24,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import digests_of
-from devmod_targets.authoring._source import define_options
+from devmod_targets.authoring._source import define_options, line_directive
 from devmod_targets.slang._slang_process import symbol_of
 
 _WHEEL = "slangpy"
@@ -43,6 +43,8 @@ _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _INSTANCE = re.compile(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?")
 #: The file of a message.
 _PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
+#: The file of a line that Slang writes.
+_DIRECTIVE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 #: The messages about an instance that is none.
 _NO_ENTRY = re.compile(r"no function found matching entry point name '([^'\n]*)'")
 _NO_FUNCTION = "expected entry point to be a function"
@@ -115,6 +117,7 @@ def translate(
     *,
     preludes: Mapping[int, str] | None = None,
     together: bool = False,
+    lines: bool = False,
     check: Callable[[Entry], None] = lambda _: None,
 ) -> Translation:
     """Translate a source.
@@ -130,6 +133,8 @@ def translate(
         6 for CUDA.
     together
         Whether the entry points become one code instead of one each.
+    lines
+        Whether the code, a text, has the lines of the source, as ``#line 3 "k.slang"``.
     check
         Raises a CompileError for an entry point that the target cannot express, if the reason is in
         its reflection. It is called for each entry point, before the error of Slang for one that
@@ -149,7 +154,7 @@ def translate(
     if not _PLAIN_NAME.fullmatch(file):
         file = "source.slang"
     roots = [each for each in (request.folder, *request.include) if each]
-    arguments = [*_arguments(target, own, roots), *macros, *options]
+    arguments = [*_arguments(target, own, roots, lines=lines), *macros, *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
     # The source is not written. Its folder is a file, so no name in an include leads beside the
     # source.
@@ -194,6 +199,11 @@ def translate(
     # devmod joins the programs in C++.
     _check_entries(request, entries, instances, together=together or target == "cpp")
 
+    if lines:
+        entries = [
+            entry._replace(code=_with_names(entry.code, os.path.join(folder, file), request, roots))
+            for entry in entries
+        ]
     codes = b"".join(entry.code for entry in entries)
     dropped = dropped_print(request.name, request.text, codes)
     if dropped:
@@ -205,9 +215,12 @@ def translate(
     return Translation(entries, toolchain, [*own, *macros], rest, sources, files)
 
 
-def _arguments(target: str, own: Iterable[str], roots: Iterable[str]) -> list[str]:
+def _arguments(target: str, own: Iterable[str], roots: Iterable[str], *, lines: bool) -> list[str]:
     """Return the arguments of slangc, without the defines."""
-    arguments = ["-target", target, "-line-directive-mode", "none"]
+    mode = "none"
+    if lines:
+        mode = "standard"
+    arguments = ["-target", target, "-line-directive-mode", mode]
     if target != "spirv":
         # Otherwise Slang 2026.12 moves a read of a buffer, `float v = x[i]`, to the use of v, also
         # behind a barrier.
@@ -217,6 +230,20 @@ def _arguments(target: str, own: Iterable[str], roots: Iterable[str]) -> list[st
     for root in roots:
         arguments += ["-I", root]
     return arguments
+
+
+def _with_names(code: bytes, source: str, request: CompileRequest, roots: Sequence[str]) -> bytes:
+    """Return a text with the names of its files as `request` has them, without folders."""
+
+    def named(match: re.Match[str]) -> str:
+        path = match[2].replace("\\\\", "\\")
+        name = request.name
+        if path != source:
+            name = name_in(path, roots)
+        return line_directive(int(match[1]), name).rstrip("\n")
+
+    text = code.decode("utf-8", "replace")
+    return _DIRECTIVE.sub(named, text).encode()
 
 
 def _existing(folder: str, paths: Iterable[str]) -> list[str]:
@@ -293,7 +320,7 @@ def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
     """Raise CompileError for matrices in the order of columns, whose places are not in the
     reflection.
     """
-    included = [(os.path.basename(path), _text_of(path)) for path in files]
+    included = [(os.path.basename(path), text_of(path)) for path in files]
     for name, text in [(request.name, request.text), *included]:
         for match in _COLUMN_MAJOR.finditer(text):
             if match[1]:
@@ -303,7 +330,8 @@ def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
                 )
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
+    """Return the text of a file that Slang has read."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
 

@@ -19,6 +19,7 @@ from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
+from devmod_targets.authoring._source import line_directive
 from devmod_targets.slang._driver import Entry, Translation
 from devmod_targets.slang._interface import ReflectedArgument, numbers_of, read_arguments
 
@@ -79,6 +80,8 @@ _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
 _BYTES = re.compile(
     r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>"
 )
+#: A line that Slang adds for the place in the source, and that may be between two fields.
+_LINE = re.compile(r"^#line [^\n]*\n?", re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
 #: The words that no function in C++ can have as its name, and the macros of the prelude.
@@ -104,17 +107,24 @@ _FORMATS = {}
 for _type, _suffix in (("float", "float"), ("int", "sint"), ("uint", "uint")):
     for _lanes, _channels in (("", "r"), ("x2", "rg"), ("x4", "rgba")):
         _FORMATS[f"{_type}32{_lanes}"] = (f"{_channels}32{_suffix}", _type)
+#: The name of the prelude in lines of a source.
+_HEADER = "slang/include/prelude.h"
 #: What the kinds lack that a parameter may be.
 _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
 
 def prelude(text: str) -> str:
-    """Return the prelude for a text of Slang."""
+    """Return the prelude for a text of Slang. A text with lines of the source gets it as a header:
+    what is inlined from there belongs to the line that calls it.
+    """
     has_half = re.search("half|f16", text) is not None
     headers = header_text(__package__, "headers/prelude.h")
     if _OBJECT.search(text):
         headers += header_text(__package__, "headers/images.h")
-    return f"#define SLANG_HALF {int(has_half)}\n{headers}"
+    result = f"#define SLANG_HALF {int(has_half)}\n{headers}"
+    if _LINE.search(text):
+        return line_directive(1, _HEADER) + result
+    return result
 
 
 def symbol_for(name: str) -> str:
@@ -232,7 +242,7 @@ class Text:
 
     def fields(self, name: str) -> list[_Texts]:
         """Return the type and the name of each field of a struct; [] without the struct."""
-        body = self._structs.get(name, "").strip()
+        body = _LINE.sub("", self._structs.get(name, "")).strip()
         if not body:
             return []
         return self._declared(body.removesuffix(";").split(";\n"))
@@ -332,6 +342,23 @@ class Text:
             f"{declaration}, ulonglong {_COUNT}{name}",
             f"{place.expression} = {{({element} *){name}, (size_t){_COUNT}{name}{step}}};",
         )
+
+    def root_of(
+        self, argument: ReflectedArgument, variables: Iterable[Variable]
+    ) -> Variable | None:
+        """Return the variable with an argument; None without one."""
+        for variable in variables:
+            value = variable.value.reflected
+            if (
+                variable.is_constant_buffer
+                and value.get("kind") == "struct"
+                and "name" not in value
+            ):
+                if argument.path[0] in self._members(variable):
+                    return variable
+            elif variable.reflected["name"] == argument.path[0]:
+                return variable
+        return None
 
     def _find(self, argument: ReflectedArgument, variables: Iterable[Variable]) -> Variable:
         """Return the variable or the field that is an argument. The fields of a constant buffer

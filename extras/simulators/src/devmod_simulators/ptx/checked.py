@@ -26,6 +26,7 @@ from devmod_simulators.ptx.reports import (
     Place,
     Report,
     counted,
+    shown_name,
     source_of,
     type_of,
     variable_place,
@@ -500,7 +501,8 @@ class CheckedExecution(Execution):
                     limits = start, end
                     break
         if limits and name and space != "local":
-            return variable_place(space, name, address, kind, limits)
+            shown = shown_name(self.program.module, name)
+            return variable_place(space, shown, address, kind, limits)
         if space != "global":
             return Place(f"byte {address} of {memory.size} bytes of {space} memory")
         owner = sanitizer.freed_at(address)

@@ -32,6 +32,9 @@ _TYPES = {
     "half": "float16",
     "bool": "bool",
 }
+#: The source with a declaration of each kernel, which the compiler of another language writes:
+#: "=2 float32 *y" is the argument 2.
+KERNELS = "devmod kernels"
 #: The parameters of an array of numba before that with its address, and those without its shape
 #: and its strides.
 _BEFORE_DATA = 4
@@ -52,7 +55,7 @@ def parameters_of(module: Module, kernel: str) -> list[Parameter]:
     name, types = split_symbol(kernel)
     if "B2v" in kernel:
         return numba_parameters(types, python_names(module, kernel, name))
-    for path in module.text.files.values():
+    for path in (KERNELS, *module.text.files.values()):
         found = re.search(
             rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(([^)]*)\)",
             "\n".join(lines_of(module, path)),
@@ -63,12 +66,17 @@ def parameters_of(module: Module, kernel: str) -> list[Parameter]:
 
 
 def _declared(text: str) -> Iterator[Parameter]:
-    """Yield the parameters of a declaration in C++."""
+    """Yield the parameters of a declaration in C++, or of one that a compiler has written."""
     for number, each in enumerate(text.split(","), 1):
         plain = re.sub(r"\b(const|__restrict__|restrict|volatile)\b", " ", each)
+        own = re.match(r"\s*=(\d+) ", plain)
+        if own:
+            number = int(own[1])
+            plain = plain[own.end() :]
         part = re.match(r"\s*(.*?)[\s*&]*(\w+)?\s*(?:\[.*)?$", plain)
         if part:
-            kind = _TYPES.get(" ".join(part[1].split()), "")
+            words = " ".join(part[1].split())
+            kind = words if words in _TYPES.values() else _TYPES.get(words, "")
             yield Parameter(number, part[2] or "", kind)
 
 

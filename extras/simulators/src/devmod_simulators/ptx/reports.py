@@ -169,9 +169,28 @@ def name_of(symbol: str) -> str:
     return symbol
 
 
-def variable_place(space: str, name: str, offset: int, kind: str, limits: tuple[int, int]) -> Place:
+def shown_name(module: Module, symbol: str) -> str:
+    """Return the name of a variable as its source has it: Slang adds a number to
+    each.
+    """
+    name = name_of(symbol)
+    short = re.sub(r"_\d+$", "", name)
+    if short == name:
+        return name
+    if not module.sources:
+        module.sources |= carried_sources(module.raw)
+    words = set()
+    for lines in module.sources.values():
+        words |= set(re.findall(r"\w+", "\n".join(lines)))
+    if short in words and name not in words:
+        return short
+    return name
+
+
+def variable_place(
+    space: str, shown: str, offset: int, kind: str, limits: tuple[int, int]
+) -> Place:
     """Return a place in a variable."""
-    shown = name_of(name)
     width = width_of(kind)
     start, end = limits
     index = (offset - start) // width
