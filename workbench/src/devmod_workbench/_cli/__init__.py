@@ -36,6 +36,7 @@ from devmod.errors import (
 from devmod_workbench._cli import _output
 from devmod_workbench._cli._known import GROUPS, KNOWN, SYNONYMS, KnownCommand
 from devmod_workbench._cli._options import SuggestingGroup, debug_option
+from devmod_workbench._tools.checks import NOT_CHECKED, NotCheckedError
 
 GROUP = "devmod.commands"
 #: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'),
@@ -163,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         The exit status: 0; 1 for an error of devmod or of the system, or a failed row of the
-        conformance kit; 2 for wrong usage; 130 for Ctrl-C.
+        conformance kit; 2 for wrong usage; 3 for a source that `--sanitize` cannot check; 130 for
+        Ctrl-C.
     """
     state: dict[str, bool] = {}
     # An architecture may repeat the warning of another one.
@@ -206,6 +208,8 @@ def _show_error(error: BaseException, debug: bool) -> int:
         _output.echo_lines(f"devmod: error: {with_log(*error_text(error))}", err=True)
     if isinstance(error, ArgumentError) and str(error.argument).startswith("--"):
         return 2  # what click's own types do not check, such as --threads
+    if isinstance(error, NotCheckedError):
+        return NOT_CHECKED
     return 1
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -29,16 +27,15 @@ from devmod.commands import (
     print_json,
     quiet_drivers,
 )
-from devmod.errors import DevmodError, not_installed
-from devmod.targets import SIMULATED
+from devmod.errors import DevmodError
+from devmod.targets import KINDS, SIMULATED
 from devmod.worker import End
 from devmod_workbench._cli._describe import open_file
+from devmod_workbench._tools.checks import check_simulator, compile_for_checks
 from devmod_workbench._tools.launches import describe_launch, file_settings, launched
 from devmod_workbench._tools.options import DIMS, call_arguments, grid_option, timeout_option
 from devmod_workbench._tools.values import check_output, read_launch, split_assignments
 
-#: The architecture of the simulated GPU, for which --sanitize compiles.
-_ARCH = "compute_90"
 VALUES = """\b
 A VALUE is one of:
   3, 2.5, true, (1, 2.0), {'a': 1}  a number, lanes, or a struct, as in Python
@@ -67,12 +64,14 @@ Examples:
   devmod run k.devmod invert out=zeros[480,640] picture=in.png --threads 640,480 --save out=out.png
   devmod run k.devmod saxpy … --device vulkan:1 --guard
   devmod run k.devmod saxpy … --sanitize    # out of bounds, races, …, without a GPU
+  devmod run k.hlsl saxpy … -t vulkan --sanitize
   devmod run n.devmod normalize rows=64 columns=32 x=random weight=random --save y=y.npy    # a program
 
 \b
 Exit status:
   0  done
-  1  a result is not the expected one, or an error
+  1  a result is not the expected one, a check has found a fault, or an error
+  3  --sanitize cannot compile the source for the simulated GPU: nothing was checked
 """,
 )
 @call_arguments
@@ -141,7 +140,7 @@ Exit status:
     is_flag=False,
     flag_value="",
     metavar="[=CHECKS]",
-    help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.",
+    help="Launch on the simulated GPU, with all checks of `devmod simulate` or some: a source, or the cuda candidate of a file.",
 )
 @click.option("--simulated", is_flag=True, hidden=True)
 @json_option
@@ -171,8 +170,7 @@ def command(
     Without FUNCTION, the functions of FILE are listed.
     """
     quiet_drivers()
-    if target is None and sanitize is not None and _is_simulated(file):
-        target = SIMULATED
+    is_source = target is not None or (sanitize is not None and _is_source(file))
     if function is None:
         with _compiled(file, target) as path:
             infos = open_file(path)[1].functions
@@ -182,14 +180,10 @@ def command(
         else:
             echo_lines("\n".join(functions.values()))
         return
-    if sanitize is not None and target is not None:
-        _check_simulated(target)
     if sanitize is not None and not simulated:
         context.exit(_run_with_checks(sanitize))
     if simulated:
         options["device"] = SIMULATED
-        if target is not None:
-            target = _target_with_checks(target)
     given = split_assignments(arguments, function)
     expected = split_assignments(expect, "--expect")
     saved = split_assignments(save, "--save")
@@ -205,7 +199,10 @@ def command(
         "expected": expected,
         "saved": saved,
     }
-    with plugins_at_work(), _compiled(file, target) as path:
+    compiled = _compiled(file, target)
+    if simulated and is_source:
+        compiled = _compiled_for_checks(file, target)
+    with plugins_at_work(), compiled as path:
         ((result, end),) = launched(
             "devmod_workbench._tools.run", [options], timeout, file_settings([path])
         )
@@ -262,50 +259,44 @@ def _compiled(file: str, target: str | None) -> Iterator[str]:
     if target is None:
         yield file
         return
-    with temporary_folder() as folder:
-        path = os.path.join(folder, f"{Path(file).stem}.devmod")
-        devmod.save(devmod.compile(Path(file), target), path)
+    with _saved(file, devmod.compile(Path(file), target)) as path:
         yield path
 
 
-def _is_simulated(file: str) -> bool:
-    """Return whether a file is a source in the language of the simulated GPU."""
-    spec = devmod.backend.find_spec(SIMULATED)
-    return spec is not None and file.endswith(f".{next(iter(spec.languages))}")
+@contextmanager
+def _compiled_for_checks(file: str, target: str | None) -> Iterator[str]:
+    """Yield the file of a source that is compiled for the simulated GPU."""
+    with _saved(file, compile_for_checks(file, target)) as path:
+        yield path
+
+
+@contextmanager
+def _saved(file: str, module: devmod.Module) -> Iterator[str]:
+    """Yield the file of a module, in a folder of its own."""
+    with temporary_folder() as folder:
+        path = os.path.join(folder, f"{Path(file).stem}.devmod")
+        devmod.save(module, path)
+        yield path
+
+
+def _is_source(file: str) -> bool:
+    """Return whether a file is a source of a kind, by its suffix."""
+    suffix = Path(file).suffix[1:].lower()
+    for kind in KINDS:
+        spec = devmod.backend.find_spec(kind)
+        if spec is not None and suffix in spec.languages:
+            return True
+    return False
 
 
 def _run_with_checks(checks: str) -> int:
     """Run this command line below `devmod simulate --sanitize`, with the cuda candidate, and return
     its exit status.
     """
-    if find_spec("devmod_simulators") is None:
-        raise DevmodError(
-            not_installed(
-                "--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"
-            )
-        )
+    check_simulator()
     words = sys.argv[1:]
     words.insert(words.index("run") + 1, "--simulated")
     return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
-
-
-def _check_simulated(target: str) -> None:
-    """Raise DevmodError if the simulated GPU is of another kind than a target. The compilation
-    refuses an unknown kind.
-    """
-    kind = devmod.Target.parse(target).kind
-    if kind != SIMULATED and devmod.backend.find_spec(kind) is not None:
-        raise DevmodError(
-            f"--sanitize launches on a simulated GPU of kind {SIMULATED}, got the target {target!r}: "
-            f"compile for {SIMULATED}, or omit --sanitize"
-        )
-
-
-def _target_with_checks(target: str) -> str:
-    """Return a target whose format the simulated GPU executes: PTX."""
-    if "-arch" not in target:
-        return f"{target} -arch={_ARCH}"
-    return re.sub(r"\bsm_", "compute_", target)
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:

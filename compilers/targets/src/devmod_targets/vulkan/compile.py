@@ -501,12 +501,8 @@ class Build:
             # The compiler reports the errors later.
             if status == 0:
                 text = printed
-        entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
         name = self.request.name
-        if not entries:
-            raise self.request.error(
-                f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]"
-            )
+        entries = hlsl_entries(text, name)
         if len(entries) > _MAX_ENTRIES:
             raise self.request.error(
                 f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}"
@@ -693,6 +689,19 @@ class Build:
         return {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}.get(
             data[5], "vulkan1.1"
         )
+
+
+def hlsl_entries(text: str, name: str) -> list[str]:
+    """Return the functions of a HLSL source with the attribute numthreads, in order. Raise
+    CompileError if there is none.
+    """
+    entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
+    if not entries:
+        raise CompileError(
+            f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]",
+            kind="vulkan",
+        )
+    return entries
 
 
 def _written(

@@ -1,0 +1,152 @@
+"""`--sanitize` for sources that are compiled a second time for the simulated GPU: in each language,
+26 faults are found at their lines, and 25 innocents that look like them are not accused.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import forked
+import pytest
+from sanitized_kernels import FORMS, cases, expected_parts
+
+from devmod_simulators import UnavailableError, libcuda
+
+#: The languages that reach the simulated GPU.
+LANGUAGES = ("HLSL", "Slang")
+PROGRAM = Path(__file__).with_name("sanitized_kernels.py")
+#: The faults that are not found, by the language.
+MISSED: dict[str, set[str]] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def simulator() -> None:
+    try:
+        libcuda.build()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@cache
+def found(language: str) -> dict[str, Any]:
+    """Return what is found in each kernel, by another process: it loads the simulated driver."""
+    words = [sys.executable, str(PROGRAM), language]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def test_the_faults_and_the_innocents_are_those_of_the_page() -> None:
+    faults = [case for case in cases() if case.is_fault]
+    assert (len(faults), len(cases())) == (26, 51)
+
+
+@pytest.mark.row("R49")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_fault_is_found_at_its_line(language: str) -> None:
+    missed = set()
+    for case in cases():
+        if not case.is_fault:
+            continue
+        each = found(language)[f"{case.check} {case.title}"]
+        texts = [report["text"] for report in each["reports"]]
+        parts = expected_parts(case, FORMS[language])
+        if not any(all(part in text for part in parts) for text in texts):
+            missed.add(case.title)
+            continue
+        assert each["at a line"], (case.title, texts)
+        assert {report["check"] for report in each["reports"]} == {case.check}, texts
+    assert missed == MISSED.get(language, set())
+
+
+@pytest.mark.row("R49")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_innocent_is_accused(language: str) -> None:
+    accused = {}
+    for case in cases():
+        reports = found(language)[f"{case.check} {case.title}"]["reports"]
+        if reports and not case.is_fault:
+            accused[case.title] = [report["text"] for report in reports]
+    assert accused == {}
+
+
+def sanitized(*words: str, code: int, folder: Path) -> tuple[str, str]:
+    """Return what `devmod run … --sanitize` prints, and its errors."""
+    done = forked.python("-m", "devmod", "run", *words, "--sanitize", cwd=folder)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+HLSL = """#include "twice.h"
+groupshared float tile[128];
+cbuffer Values : register(b2) { int n; };
+RWStructuredBuffer<float> y : register(u1);
+StructuredBuffer<float> x : register(t0);
+[numthreads(128, 1, 1)]
+void reverse(uint i : SV_GroupIndex)
+{
+    tile[i] = twice(x[i]);
+    if (i <= n)
+        y[i] = tile[127 - i];
+}
+"""
+CALL = ("reverse", "x=random[128]", "y=zeros[100]", "n=100", "--threads", "128")
+
+
+@pytest.mark.row("R49", "R59")
+def test_a_source_for_another_kind(tmp_path: Path) -> None:
+    """The command is that of a launch there. The text of an included file is in the reports."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "k.hlsl").write_text(HLSL)
+    (tmp_path / "src" / "twice.h").write_text("float twice(float v) { return v * 2; }\n")
+    for words in (("-t", "vulkan"), ()):
+        output, errors = sanitized("src/k.hlsl", *CALL, *words, code=1, folder=tmp_path)
+        assert output.startswith("reverse on cuda:0 (simulated GPU")
+        assert errors.splitlines() == [
+            "race (read and write): k.hlsl:11  y[i] = tile[127 - i];",
+            "  block (0, 0, 0), thread (0, 0, 0): tile[127]; block (0, 0, 0), thread (127, 0, 0) writes it at k.hlsl:9  "
+            "tile[i] = twice(x[i]);, and nothing orders the two",
+            "  100 more threads at this line",
+            "out of bounds (write): k.hlsl:11  y[i] = tile[127 - i];",
+            "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 2 ('y')",
+            "devmod-simulators: 2 reports",
+        ]
+    (tmp_path / "k.hlsl").write_text(
+        HLSL.replace('#include "twice.h"', "float twice(float v) { return 2 * v; }")
+        .replace("<= n", "< n")
+        .replace("    if", "    GroupMemoryBarrierWithGroupSync();\n    if")
+    )
+    _, errors = sanitized("k.hlsl", *CALL, "-t", "vulkan", code=0, folder=tmp_path)
+    assert errors == "devmod-simulators: 0 reports\n"
+
+
+@pytest.mark.row("R59")
+def test_a_source_that_cannot_be_checked(tmp_path: Path) -> None:
+    """Nothing was launched, so no command says "0 reports"."""
+    nothing = "devmod-simulators: nothing was checked: no launch ran to its end\n"
+    (tmp_path / "k.metal").write_text("kernel void f(device float *y [[buffer(0)]]) {}\n")
+    (tmp_path / "depth.hlsl").write_text(
+        "Texture3D<float> volume : register(t4);\n"
+        + HLSL.replace(
+            '#include "twice.h"', "float twice(float v) { return v * volume[uint3(0, 0, 0)]; }"
+        )
+    )
+    for file, words, why in (
+        (
+            "k.metal",
+            ("f", "y=zeros[1]"),
+            "MSL is not translated for the simulated GPU: it checks CUDA C++, HIP, ",
+        ),
+        ("depth.hlsl", CALL, "takes 'volume', a texture of type 3d"),
+    ):
+        _, errors = sanitized(file, *words, "--threads", "1", code=3, folder=tmp_path)
+        start = f"devmod: error: {file} was not checked, since it cannot be compiled for the simulated GPU: "
+        assert errors.startswith(start)
+        assert why in errors
+        assert errors.endswith(nothing)
