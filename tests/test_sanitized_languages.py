@@ -18,8 +18,9 @@ from sanitized_kernels import FORMS, cases, expected_parts
 from devmod_simulators import UnavailableError, libcuda
 
 #: The languages that reach the simulated GPU.
-LANGUAGES = ("HLSL", "Slang")
+LANGUAGES = tuple(FORMS)
 PROGRAM = Path(__file__).with_name("sanitized_kernels.py")
+EXAMPLES = Path(__file__).with_name("sanitized_examples.py")
 #: The faults that are not found, by the language.
 MISSED: dict[str, set[str]] = {}
 
@@ -34,8 +35,13 @@ def simulator() -> None:
 
 @cache
 def found(language: str) -> dict[str, Any]:
-    """Return what is found in each kernel, by another process: it loads the simulated driver."""
-    words = [sys.executable, str(PROGRAM), language]
+    """Return what is found in each kernel."""
+    return printed(PROGRAM, language)
+
+
+def printed(program: Path, *arguments: str) -> dict[str, Any]:
+    """Return what a program prints. It loads the simulated driver, so it is another process."""
+    words = [sys.executable, str(program), *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -74,6 +80,41 @@ def test_no_innocent_is_accused(language: str) -> None:
         if reports and not case.is_fault:
             accused[case.title] = [report["text"] for report in reports]
     assert accused == {}
+
+
+CASES = {"softmax", "tiled matmul", "Gaussian blur", "Mandelbrot", "sum"}
+
+
+@pytest.mark.row("R49")
+@pytest.mark.parametrize(
+    ("folder", "target", "more", "refused"),
+    [
+        ("opencl", "opencl", {"resize"}, {}),
+        (
+            "vulkan",
+            "vulkan",
+            set(),
+            {
+                "gaussian_blur.glsl": "#version: compute shaders require",  # the others include it
+                "resize.comp": "OpLoad at resize.comp:14 (imageStore(result, here, ",
+            },
+        ),
+        ("one_source", "webgpu", {"fitted Gaussian"}, {}),
+    ],
+)
+def test_no_example_is_accused(
+    folder: str, target: str, more: set[str], refused: dict[str, str]
+) -> None:
+    """The results are those of the demo."""
+    result = printed(EXAMPLES, folder, target)
+    assert set(result["found"]) == CASES | more
+    for case in result["found"].values():
+        assert case["reports"] == []
+        error, tolerance = case["error"]
+        assert error <= tolerance
+    assert result["refused"].keys() == refused.keys()
+    for file, why in refused.items():
+        assert why in result["refused"][file]
 
 
 def sanitized(*words: str, code: int, folder: Path) -> tuple[str, str]:
@@ -124,6 +165,69 @@ def test_a_source_for_another_kind(tmp_path: Path) -> None:
     )
     _, errors = sanitized("k.hlsl", *CALL, "-t", "vulkan", code=0, folder=tmp_path)
     assert errors == "devmod-simulators: 0 reports\n"
+
+
+OPENCL = """#include "twice.h"
+kernel void reverse(global const float *x, global float *y, local float *tile, int n)
+{
+    int i = get_local_id(0);
+    local float first;
+    if (i == 1)
+        first = x[0];
+    tile[i] = twice(x[i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i <= n)
+        y[i] = tile[128 - i] + first;
+}
+"""
+GLSL = """#version 450
+#extension GL_GOOGLE_include_directive : enable
+#include "twice.h"
+layout(local_size_x = 128) in;
+layout(std430, binding = 0) readonly buffer X { float x[]; };
+layout(std430, binding = 1) buffer Y { float y[]; };
+layout(push_constant) uniform Values { int n; };
+shared float tile[128];
+void main()
+{
+    int i = int(gl_LocalInvocationIndex);
+    tile[i] = twice(x[i]);
+    barrier();
+    if (i <= n)
+        y[i] = tile[127 - i];
+}
+"""
+
+
+@pytest.mark.row("R49")
+def test_files_that_a_source_includes(tmp_path: Path) -> None:
+    """A fault there has its file and its line, and lines behind an include have their own."""
+    (tmp_path / "twice.h").write_text("float twice(float v)\n{\n    return v * 2;\n}\n")
+    (tmp_path / "k.cl").write_text(OPENCL)
+    (tmp_path / "k.comp").write_text(GLSL)
+    words = ("x=random[128]", "y=zeros[100]", "--threads", "128")
+    _, errors = sanitized(
+        *("k.cl", "reverse", "-t", "opencl", *words, "n=99", "tile=local:512", "--block", "128"),
+        code=1,
+        folder=tmp_path,
+    )
+    assert errors.splitlines() == [
+        "out of bounds (read): k.cl:11  y[i] = tile[128 - i] + first;",
+        "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at devmod_local_memory[128]; devmod_local_memory is uint32[128] in shared memory",
+        "devmod-simulators: 1 report",
+    ]
+    _, errors = sanitized("k.comp", "k", "-t", "vulkan", *words, "n=100", code=1, folder=tmp_path)
+    assert errors.splitlines() == [
+        "out of bounds (write): k.comp:15  y[i] = tile[127 - i];",
+        "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 2 ('y')",
+        "devmod-simulators: 1 report",
+    ]
+    (tmp_path / "twice.h").write_text(
+        "layout(std430, binding = 2) buffer Z { float z[]; };\nfloat twice(float v)\n{\n    z[int(v)] = 1;\n    return v;\n}\n"
+    )
+    more = ("x=fill:7[128]", "z=zeros[4]", "y=zeros[128]", "n=4", "--threads", "128")
+    _, errors = sanitized("k.comp", "k", "-t", "vulkan", *more, code=1, folder=tmp_path)
+    assert errors.startswith("out of bounds (write): twice.h:4  z[int(v)] = 1;\n")
 
 
 @pytest.mark.row("R59")

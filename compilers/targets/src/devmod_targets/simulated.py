@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import devmod
 from devmod import Target
-from devmod.backend import create_own, find_spec
+from devmod.backend import create_own, find_spec, payload_of
 from devmod.errors import CompileError
 from devmod.targets import KINDS, SIMULATED
 from devmod_targets._compilers import import_compiler, owner_of, takes
 from devmod_targets._read_source import language_of, read_source
-from devmod_targets.authoring import CompileRequest
+from devmod_targets.authoring import CompileRequest, merge_declared
+from devmod_targets.compilation import files_read
+from devmod_targets.cuda.carried import carries_sources, with_sources
+from devmod_targets.slang._driver import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
     from devmod import Module
     from devmod_targets._read_source import SourceText
+    from devmod_targets.vulkan.flat import FlatSource
 
     #: Compiles a source, given by its path and its text.
     Way = Callable[[PathLike[str], SourceText], Module]
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 #: The architecture of the simulated GPU.
 _ARCH = "compute_90"
 _TARGET = f"{SIMULATED} -arch={_ARCH}"
+#: The options for lines of the source in PTX, which NVRTC needs not below `devmod simulate`.
+_LINES = {"OpenCL C": "-lineinfo"}
 
 
 def compile_for_checks(source: PathLike[str], target: str = "") -> Module:
@@ -55,10 +62,11 @@ def compile_for_checks(source: PathLike[str], target: str = "") -> Module:
     text = read_source(source, spec, None)
     language = language_of(spec, None, text.suffix) or next(iter(spec.languages.values()))
     try:
-        if own.kind == SIMULATED:
-            return devmod.compile(source, _checked_target(str(own)))
         if takes(find_spec(SIMULATED), language):
-            return devmod.compile(source, _TARGET, language=language)
+            for_simulator = _TARGET
+            if own.kind == SIMULATED:
+                for_simulator = _checked_target(str(own))
+            return _compile_own(source, text, for_simulator, language)
         way = _WAYS.get(language)
         if way is None:
             raise CompileError(
@@ -92,6 +100,35 @@ def _checked_target(target: str) -> str:
     return re.sub(r"\bsm_", "compute_", target)
 
 
+def _compile_own(source: PathLike[str], text: SourceText, target: str, language: str) -> Module:
+    """Compile a source in a language of the simulated GPU's kind."""
+    module = devmod.compile(source, target, language=language, options=_LINES.get(language, ""))
+    payload = payload_of(module)
+    if payload is None or payload[1] != "ptx":
+        return module
+    _, _, functions, code = payload
+    assert not isinstance(code, Mapping)
+    ptx = bytes(code).decode()
+    if carries_sources(ptx):
+        return module
+    sources = {os.path.basename(path): text_of(path) for path in files_read(module) or ()}
+    sources[text.shown_name] = text.text
+    ptx = with_sources(ptx, sources, functions.values())
+    return create_own(SIMULATED, ptx.encode(), "ptx", functions)
+
+
+def _request(text: SourceText, language: str) -> CompileRequest:
+    """Return the request for a file."""
+    return CompileRequest(
+        text.text,
+        Target.parse(_TARGET),
+        name=text.shown_name,
+        folder=text.folder,
+        stem=os.path.splitext(text.name)[0],
+        language=language,
+    )
+
+
 def _by_slang(_: PathLike[str], text: SourceText) -> Module:
     """Compile HLSL, which Slang reads. Each entry point has a module: it takes what it uses."""
     from devmod_targets.slang.compile import compile as compile_slang
@@ -102,21 +139,68 @@ def _by_slang(_: PathLike[str], text: SourceText) -> Module:
     compiler = import_compiler(simulated)[0]
     modules = []
     for entry in hlsl_entries(text.text, text.name):
-        request = CompileRequest(
-            text.text,
-            Target.parse(_TARGET),
-            name=text.shown_name,
-            folder=text.folder,
-            stem=os.path.splitext(text.name)[0],
-            language="HLSL",
-            name_expressions=(entry,),
-        )
-        payload = compile_slang(request, compiler)
+        request = _request(text, "HLSL")
+        payload = compile_slang(request.replace(name_expressions=(entry,)), compiler)
         modules.append(create_own(payload.kind, payload.code, payload.fmt, payload.fmap))
+    return _joined(modules)
+
+
+def _by_glslang(source: PathLike[str], text: SourceText) -> Module:
+    """Compile GLSL with its includes in one text, whose lines SPIR-V has."""
+    from devmod_targets.vulkan.flat import flatten
+
+    flat = flatten(_request(text, "GLSL"))
+    stem = os.path.splitext(text.name)[0]
+    try:
+        compiled = devmod.compile(flat.text, "vulkan", language="GLSL", name=stem, options="-g")
+    except CompileError:
+        devmod.compile(source, "vulkan")  # its errors have the names of the files
+        raise
+    try:
+        return _translated(compiled, text.shown_name, flat)
+    except CompileError as error:
+        error.args = (flat.with_places(str(error), text.shown_name),)
+        raise
+
+
+def _by_spirv(source: PathLike[str], text: SourceText) -> Module:
+    """Translate SPIR-V, with the lines that it has."""
+    return _translated(devmod.compile(source, "vulkan"), text.shown_name)
+
+
+def _translated(compiled: Module, file: str, flat: FlatSource | None = None) -> Module:
+    """Translate the shaders of a module of Vulkan, and give them the lines of a source."""
+    from devmod_targets.spirv_ptx import translate
+
+    simulated = find_spec(SIMULATED)
+    payload = payload_of(compiled)
+    assert simulated is not None
+    assert payload is not None
+    spec, _, functions, code = payload
+    assert isinstance(code, Mapping)
+    modules = []
+    for name, info in functions.items():
+        assert spec.pack is not None
+        shader = bytes(spec.pack(code[name]))
+        sources = None
+        if flat is None:
+            translation = translate(shader, location=file)
+            ptx = translation.ptx
+        else:
+            translation = translate(shader, location=file, source=flat.text)
+            ptx = flat.with_lines(translation.ptx)
+            sources = flat.sources()
+        fmap = merge_declared(simulated, {name: translation.functions[info.name]}, None)
+        ptx = with_sources(ptx, sources, fmap.values())
+        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", fmap))
+    return _joined(modules)
+
+
+def _joined(modules: Sequence[Module]) -> Module:
     if len(modules) == 1:
         return modules[0]
     return devmod.bundle(*modules)
 
 
 #: What compiles the languages that the compiler of the simulated GPU's kind does not take.
-_WAYS: dict[str, Way] = {"HLSL": _by_slang}
+_WAYS: dict[str, Way] = {"HLSL": _by_slang, "GLSL": _by_glslang, "SPIR-V": _by_spirv}

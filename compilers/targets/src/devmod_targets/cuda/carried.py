@@ -35,25 +35,28 @@ def carries_sources(ptx: str) -> bool:
 
 def with_sources(
     ptx: str,
-    sources: Mapping[str, str],
+    sources: Mapping[str, str] | None,
     functions: Iterable[FunctionInfo],
     order: Sequence[str] = (),
 ) -> str:
-    """Return PTX with sources at its end, in place of those that it has.
+    """Return PTX with sources and names of parameters at its end.
 
     Parameters
     ----------
     ptx
         The PTX.
     sources
-        The texts of the sources by the names that ``.file`` has, without folders.
+        The texts of the sources by the names that ``.file`` has, without folders, in place of those
+        that the PTX has; None to keep these.
     functions
         The kernels, whose parameters get names.
     order
         The names of the arguments in the order of a call, if that of the kernel differs.
     """
-    parts = [ptx.partition(_MARK)[0].rstrip("\0")]
-    texts = dict(sources)
+    if sources is not None:
+        ptx = ptx.partition(_MARK)[0]
+    parts = [ptx.rstrip("\0\n") + "\n"]
+    texts = dict(sources or {})
     declarations = [_declaration(each, order) for each in functions]
     if declarations:
         texts[KERNELS] = "\n".join(declarations)

@@ -159,7 +159,12 @@ def width_of(kind: str) -> int:
 
 
 def name_of(symbol: str) -> str:
-    """Return the name of a variable without the function that it is in: `s` of `_ZZ1kE1s`."""
+    """Return the name of a variable without the function that it is in: `s` of `_ZZ1kE1s`, and of
+    `k_$_s` or `k_$_s_$_0`, as clang writes that of C.
+    """
+    _, separator, name = symbol.partition("_$_")
+    if separator and not symbol.startswith("_$_"):
+        return name.partition("_$_")[0]
     if not symbol.startswith("_Z"):
         return symbol
     for found in re.finditer(r"\d+", symbol):
