@@ -15,6 +15,7 @@ import forked
 import pytest
 from sanitized_kernels import FORMS, cases, expected_parts
 
+import devmod
 from devmod_simulators import UnavailableError, libcuda
 
 #: The languages that reach the simulated GPU.
@@ -254,3 +255,46 @@ def test_a_source_that_cannot_be_checked(tmp_path: Path) -> None:
         assert errors.startswith(start)
         assert why in errors
         assert errors.endswith(nothing)
+
+
+ASSERTED = """
+from pathlib import Path
+import numpy as np, devmod
+from devmod.testing import assert_kernel
+from devmod_simulators import SanitizeError
+case = {"y": np.zeros(64, "float32"), "x": np.ones(64, "float32"), "last": np.zeros(1, "int32"), "threads": 64}
+for file in ("wrong.cl", "right.cl"):
+    module = devmod.compile(Path(file), "opencl", block=64)
+    try:
+        assert_kernel(module["reverse"], lambda y, x, last: {"y": x[::-1]}, [case], sanitize=file)
+        print(file, "has no fault")
+    except SanitizeError as error:
+        print(error.source, error.__notes__)
+try:
+    assert_kernel(module["reverse"], lambda y, x, last: {"y": x}, [case], sanitize="k.metal")
+except devmod.CompileError as error:
+    print(error)
+"""
+REVERSE = """kernel void reverse(global float *y, global const float *x, global int *last)
+{
+    int i = get_local_id(0);
+    y[i] = x[63 - i];
+    if (i == 63)
+        last[0] = i;
+}
+"""
+
+
+@pytest.mark.row("R49")
+@pytest.mark.devices("opencl")
+def test_assert_kernel_with_the_checks(device: devmod.Device, tmp_path: Path) -> None:
+    """The reference has no value for the array that has the fault."""
+    (tmp_path / "wrong.cl").write_text(REVERSE.replace("if (i == 63)", "if (i > 40)"))
+    (tmp_path / "right.cl").write_text(REVERSE)
+    (tmp_path / "k.metal").write_text("kernel void reverse() {}\n")
+    done = forked.python("-W", "ignore", "-c", ASSERTED, cwd=tmp_path)
+    assert done.stderr == ""
+    wrong, right, refused = done.stdout.splitlines()
+    assert wrong.startswith("wrong.cl:6  last[0] = i; ['in case 0: y=float32[64]")
+    assert right == "right.cl has no fault"
+    assert refused.startswith("k.metal was not checked, since it cannot be compiled for the sim")

@@ -7,12 +7,14 @@ that mark.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import fspath
 
 from devmod import Image
 from devmod._plugins import registry
 from devmod._plugins.devices import device_label, probe
 from devmod.backend import LAUNCH_KEYWORDS, describe_value, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
+from devmod_workbench._tools.checks import checked_call
 from devmod_workbench._tools.difference import errors_and_allowed, worst_element
 from devmod_workbench._tools.draws import RANGES, draw_of, random_array
 from devmod_workbench._tools.guard import guarded_twice
@@ -20,6 +22,7 @@ from devmod_workbench._tools.guard import guarded_twice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from os import PathLike
     from typing import Any
 
     import numpy as np
@@ -60,6 +63,7 @@ def assert_kernel(
     *,
     rtol: float | None = None,
     atol: float = 0.0,
+    sanitize: str | PathLike[str] | None = None,
 ) -> None:
     """Call a kernel with each case, and compare its arrays with those of a reference.
 
@@ -80,6 +84,9 @@ def assert_kernel(
         The tolerance: ``abs(result - expected) <= atol + rtol * abs(expected)``. The default of
         `rtol` is 16 times the type's precision (1.9e-06 for float32), and 0 for integers. A NaN
         equals a NaN.
+    sanitize
+        The file of the kernel's source. The source is compiled a second time, and each case is also
+        called on the simulated GPU of devmod-simulators, with its checks.
 
     Raises
     ------
@@ -89,14 +96,23 @@ def assert_kernel(
     GuardError
         The kernel has written outside of an array: each call is made in a `devmod.guard`. Or it has
         read outside: its results in two guards differ by more than the tolerance of their types.
+    SanitizeError
+        A check of `sanitize` has found a fault, such as a race. The error has the line.
+    CompileError
+        The source of `sanitize` cannot be compiled for the simulated GPU.
     ArgumentError
         There is no case, or the reference returned no expected array.
     """
     __tracebackhide__ = True  # pytest shows the line of the caller
     number = -1
+    check_faults = None
+    if sanitize is not None:
+        check_faults = checked_call(f, fspath(sanitize), "assert_kernel(sanitize=)")
     for number, case in enumerate(cases):
         try:
             _check(f, reference, case, rtol, atol)
+            if check_faults is not None:
+                check_faults(_copies(case))
         except (AssertionError, DevmodError) as error:
             error.add_note(f"in case {number}: {_describe(case)}")
             raise

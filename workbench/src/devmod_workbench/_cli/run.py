@@ -293,7 +293,7 @@ def _run_with_checks(checks: str) -> int:
     """Run this command line below `devmod simulate --sanitize`, with the cuda candidate, and return
     its exit status.
     """
-    check_simulator()
+    check_simulator("--sanitize")
     words = sys.argv[1:]
     words.insert(words.index("run") + 1, "--simulated")
     return int(import_module("devmod_simulators._command").run_with_checks(words, checks))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from devmod import Module
+from devmod import Array, Module, device
 from devmod.errors import CompileError, DevmodError, not_installed
+from devmod.targets import SIMULATED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime._launch.function import Function
 
 #: The exit status of a command that could not check a source.
 NOT_CHECKED = 3
@@ -43,11 +50,38 @@ def compile_for_checks(file: str, target: str | None) -> Module:
         ) from error
 
 
-def check_simulator() -> None:
-    """Raise DevmodError if the simulated GPU is not installed."""
+def check_simulator(what: str) -> None:
+    """Raise DevmodError if the simulated GPU, which something needs, is not installed."""
     if find_spec("devmod_simulators") is None:
-        raise DevmodError(
-            not_installed(
-                "--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"
-            )
-        )
+        missing = f"{what} needs the simulated GPU: devmod-simulators"
+        raise DevmodError(not_installed(missing, "devmod-simulators"))
+
+
+def checked_call(own: Function, file: str, what: str) -> Callable[[Mapping[str, Any]], None]:
+    """Return what calls a function on the simulated GPU, with the arguments of a call, and raises
+    SanitizeError for a fault. `file` is its source, and `what` needs it.
+
+    Raises
+    ------
+    NotCheckedError
+        As `compile_for_checks`.
+    DeviceNotFoundError
+        This process uses a real driver of the kind already.
+    """
+    check_simulator(what)
+    sanitize = import_module("devmod_simulators").sanitize
+    with sanitize():  # PTX gets the lines of the source
+        module = compile_for_checks(file, own.kind)
+    function = module[own.name].on(device(SIMULATED))
+    block = own.block
+
+    def call(arguments: Mapping[str, Any]) -> None:
+        values: dict[str, Any] = {}
+        if block is not None:
+            values["block"] = block
+        for name, value in arguments.items():
+            values[name] = value.numpy() if isinstance(value, Array) else value
+        with sanitize():
+            function(**values)
+
+    return call
