@@ -13,6 +13,7 @@ from typing import Any
 
 import forked
 import pytest
+from faults import FAULTS, source
 from sanitized_kernels import FORMS, cases, expected_parts
 
 import devmod
@@ -298,3 +299,21 @@ def test_assert_kernel_with_the_checks(device: devmod.Device, tmp_path: Path) ->
     assert wrong.startswith("wrong.cl:6  last[0] = i; ['in case 0: y=float32[64]")
     assert right == "right.cl has no fault"
     assert refused.startswith("k.metal was not checked, since it cannot be compiled for the sim")
+
+
+@pytest.mark.row("R49")
+@pytest.mark.parametrize(
+    ("language", "suffix", "target"), [("OpenCL C", "cl", "opencl"), ("Slang", "slang", "vulkan")]
+)
+def test_the_faults_that_a_comparison_may_miss(
+    language: str, suffix: str, target: str, tmp_path: Path
+) -> None:
+    """docs/reliability.md has "sanitize" for those."""
+    faults = {name: fault for name, fault in FAULTS.items() if fault.is_race}
+    (tmp_path / f"k.{suffix}").write_text(source(language, faults))
+    for name in faults:
+        for twin, code in (("wrong", 1), ("right", 0)):
+            words = (f"k.{suffix}", f"{twin}_{name}", "-t", target)
+            values = ("y=zeros[100]", "x=random[100]", "n=100", "--threads", "128")
+            _, errors = sanitized(*words, *values, code=code, folder=tmp_path)
+            assert errors.startswith("race (") == (code == 1)
