@@ -317,3 +317,29 @@ def test_the_faults_that_a_comparison_may_miss(
             values = ("y=zeros[100]", "x=random[100]", "n=100", "--threads", "128")
             _, errors = sanitized(*words, *values, code=code, folder=tmp_path)
             assert errors.startswith("race (") == (code == 1)
+
+
+@pytest.mark.row("R49", "R59")
+def test_verify_with_the_checks(tmp_path: Path) -> None:
+    """A file for CUDA alone is launched on the simulated GPU, and its faults are reported."""
+    right = (
+        'extern "C" __global__ void f(const float *x, float *y, float *last, int n)\n{\n'
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n)\n        y[i] = 2 * x[i];\n"
+        "    if (i == 0)\n        last[0] = i;\n}\n"
+    )
+    for text, code, found in (
+        (right, 0, ""),
+        (right.replace("i == 0", "i < 9"), 1, "race (write and write): f.cu:7  last[0] = i;\n"),
+    ):
+        (tmp_path / "f.cu").write_text(text)
+        module = devmod.compile(
+            tmp_path / "f.cu", "cuda -format=cuda -arch=sm_80", block=32, options="--fmad=false"
+        )
+        devmod.save(module, tmp_path / "f.devmod")
+        done = forked.python("-m", "devmod", "verify", "f.devmod", "--sanitize", cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        assert "  ran             cuda/cuda on cuda:0  " in done.stdout
+        assert done.stdout.count("not compared for want of a device; sanitized\n") == 1
+        assert found in done.stderr
+        assert ("devmod-simulators: 0 reports" in done.stderr) == (code == 0)

@@ -334,6 +334,7 @@ def test_files_of_one_name_have_lines_of_their_own(tmp_path: Path) -> None:
     assert [each.source.split("  ")[1] for each in reports] == ["in one", "in two"]
 
 
+@pytest.mark.volume_but
 def test_a_line_of_a_header_belongs_to_each_of_its_uses() -> None:
     """The function of a header is inlined in two kernels, by a function that is inlined too."""
     kernel = """.visible .entry NAME(.param .u64 p) {

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -31,7 +29,7 @@ from devmod.errors import DevmodError
 from devmod.targets import KINDS, SIMULATED
 from devmod.worker import End
 from devmod_workbench._cli._describe import open_file
-from devmod_workbench._tools.checks import check_simulator, compile_for_checks
+from devmod_workbench._tools.checks import compile_for_checks, run_with_checks
 from devmod_workbench._tools.launches import describe_launch, file_settings, launched
 from devmod_workbench._tools.options import DIMS, call_arguments, grid_option, timeout_option
 from devmod_workbench._tools.values import check_output, read_launch, split_assignments
@@ -181,7 +179,7 @@ def command(
             echo_lines("\n".join(functions.values()))
         return
     if sanitize is not None and not simulated:
-        context.exit(_run_with_checks(sanitize))
+        context.exit(run_with_checks("run", sanitize))
     if simulated:
         options["device"] = SIMULATED
     given = split_assignments(arguments, function)
@@ -287,16 +285,6 @@ def _is_source(file: str) -> bool:
         if spec is not None and suffix in spec.languages:
             return True
     return False
-
-
-def _run_with_checks(checks: str) -> int:
-    """Run this command line below `devmod simulate --sanitize`, with the cuda candidate, and return
-    its exit status.
-    """
-    check_simulator("--sanitize")
-    words = sys.argv[1:]
-    words.insert(words.index("run") + 1, "--simulated")
-    return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:

@@ -19,6 +19,7 @@ from devmod.commands import (
 )
 from devmod.errors import list_names
 from devmod_workbench._cli._describe import open_file
+from devmod_workbench._tools.checks import run_with_checks
 from devmod_workbench._tools.options import (
     DIMS,
     atol_option,
@@ -41,13 +42,14 @@ Examples:
   devmod verify k.devmod n=1000 --threads 1000
   devmod verify k.devmod sum scratch=local:256 --block 64    # memory that the threads of a block share
   devmod verify k.devmod --rtol 1e-3
+  devmod verify k.devmod --sanitize    # cuda on a simulated GPU, which finds races and more
   devmod verify k.devmod --json
 
 \b
 Exit status:
   0  nothing is wrong
   1  a payload is damaged or invalid, a candidate differs, fails, writes or reads outside of its arrays, or returns what nothing wrote,
-     none could be launched, or an error; with --strict, nothing was compared for a function
+     a check of --sanitize has found a fault, none could be launched, or an error; with --strict, nothing was compared for a function
 """,
 )
 @call_arguments
@@ -62,6 +64,14 @@ Exit status:
     is_flag=True,
     help="Fail if nothing was compared for a function, such as one with one candidate.",
 )
+@click.option(
+    "--sanitize",
+    is_flag=False,
+    flag_value="",
+    metavar="[=CHECKS]",
+    help="Launch the cuda candidates on the simulated GPU, with all checks of `devmod simulate`, or some.",
+)
+@click.option("--simulated", is_flag=True, hidden=True)
 @json_option
 @debug_option
 @click.pass_context
@@ -72,6 +82,8 @@ def command(
     function: str | None,
     arguments: tuple[str, ...],
     strict: bool,
+    sanitize: str | None,
+    simulated: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -88,6 +100,8 @@ def command(
     FILE.
     """
     quiet_drivers()
+    if sanitize is not None and not simulated:
+        context.exit(run_with_checks("verify", sanitize))
     if function and "=" in function:
         arguments = (function, *arguments)
         function = None

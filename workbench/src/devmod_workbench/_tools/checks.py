@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from devmod import Array, Module, device
+from devmod.backend import environment_text
 from devmod.errors import CompileError, DevmodError, not_installed
 from devmod.targets import SIMULATED
 
@@ -16,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_runtime._launch.function import Function
 
+#: The checks of the simulated GPU, in processes below `devmod simulate --sanitize`.
+_CHECKS = "DEVMOD_STANDIN_SANITIZE"
 #: The exit status of a command that could not check a source.
 NOT_CHECKED = 3
 
@@ -55,6 +59,21 @@ def check_simulator(what: str) -> None:
     if find_spec("devmod_simulators") is None:
         missing = f"{what} needs the simulated GPU: devmod-simulators"
         raise DevmodError(not_installed(missing, "devmod-simulators"))
+
+
+def is_sanitized(device_name: str) -> bool:
+    """Return whether launches on a device, such as "cuda:0", are checked."""
+    return device_name.startswith(f"{SIMULATED}:") and bool(environment_text(_CHECKS))
+
+
+def run_with_checks(command: str, checks: str) -> int:
+    """Run this command line below `devmod simulate --sanitize`, and return its exit status. The
+    command gets the option --simulated.
+    """
+    check_simulator("--sanitize")
+    words = sys.argv[1:]
+    words.insert(words.index(command) + 1, "--simulated")
+    return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
 
 
 def checked_call(own: Function, file: str, what: str) -> Callable[[Mapping[str, Any]], None]:

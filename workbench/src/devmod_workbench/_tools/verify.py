@@ -41,6 +41,7 @@ from devmod_runtime import source_text
 from devmod_runtime._module import shader_entry
 from devmod_workbench._programs import check_program
 from devmod_workbench._tables import aligned
+from devmod_workbench._tools.checks import is_sanitized
 from devmod_workbench._tools.devices import text_of
 from devmod_workbench._tools.difference import default_rtol, worst_difference
 from devmod_workbench._tools.draws import SCALES, random_array
@@ -530,6 +531,8 @@ class _Compared:
         """Return the outcome of a candidate whose first launches have results, and the text."""
         reference = self._sound[0]
         if len(self._sound) == 1:
+            if is_sanitized(candidate.device):
+                return "ran", "not compared for want of a device; sanitized"
             return "ran", "nothing to compare with"
         if candidate is reference:
             return "reference", ""
