@@ -438,6 +438,14 @@ struct Node { long long next; int value; };
     nodes[i].next = (long long)(nodes + i);
     Node *p = (Node *)nodes[i].next;
     p->value = i;
+@ / a counter that an atomic load reads | 1 128 | int *y = z128
+    __shared__ int c;
+    if (!i) c = 0;
+    __syncthreads();
+    atomicAdd(&c, 1);
+    int v;
+    asm volatile("ld.relaxed.cta.s32 %0, [%1];" : "=r"(v) : "l"(&c) : "memory");
+    y[i] = v;
 @ / one value from two lines | 1 64 | float *y = f64
     __shared__ int flag;
     if (!i) flag = 0;

@@ -195,6 +195,7 @@ def test_a_fault_is_found(case: Case) -> None:
 
 @pytest.mark.volume_but(
     "one of two arrays by a condition",
+    "a counter that an atomic load reads",
     "a barrier",
     "two buffers in a loop",
     "an early exit before a barrier",

@@ -161,10 +161,12 @@ class Watcher:
 
 
 def is_strong_in_shared(site: Site, access: str) -> bool:
-    """Return whether an access to shared memory is meant to meet those of other threads."""
+    """Return whether an access to shared memory is meant to meet those of other threads. A volatile
+    read may be there to keep its place alone, if no loop waits for what it reads.
+    """
     if site.root in ("atom", "red", "mbarrier") or access.startswith("mbarrier"):
         return True
-    return site.strong and (site.loops or site.root == "st")
+    return site.strong and (site.loops or site.root == "st" or not site.volatile)
 
 
 def variable_of(site: Site, space: str) -> str:
