@@ -31,11 +31,13 @@ class Language(NamedTuple):
     array: str
     is_local: bool = False
     has_one_kernel: bool = False
+    lacks: frozenset[str] = frozenset()
 
 
 _HLSL = {
     r"BARRIER\b": "GroupMemoryBarrierWithGroupSync()",
     "BARRIER_GLOBAL": "AllMemoryBarrierWithGroupSync()",
+    r"FLOAT\b": "float",
     r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"InterlockedAdd(\1[\2], \3)",
 }
 FORMS = {
@@ -45,6 +47,7 @@ FORMS = {
         {
             r"BARRIER\b": "barrier(CLK_LOCAL_MEM_FENCE)",
             "BARRIER_GLOBAL": "barrier(CLK_GLOBAL_MEM_FENCE)",
+            r"FLOAT\b": "(float)",
             r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomic_add(&\1[\2], \3)",
         },
         "",
@@ -79,6 +82,7 @@ FORMS = {
         {
             r"BARRIER\b": "barrier()",
             "BARRIER_GLOBAL": "memoryBarrierBuffer(); barrier()",
+            r"FLOAT\b": "float",
             r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomicAdd(\1[\2], \3)",
         },
         "#version 450\n"
@@ -88,6 +92,34 @@ FORMS = {
         "j = int(gl_LocalInvocationID.y), at = int(gl_GlobalInvocationID.x);\n",
         "shared {type} {name}[{length}];",
         has_one_kernel=True,
+    ),
+    "WGSL": Language(
+        "webgpu",
+        "wgsl",
+        {
+            r"BARRIER\b": "workgroupBarrier()",
+            "BARRIER_GLOBAL": "storageBarrier()",
+            r"FLOAT\b": "f32",
+            r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomicAdd(&\1[\2], \3)",
+            r"\bfloat (\w+) =": r"var \1: f32 =",
+            r"\bint (\w+) =": r"var \1: i32 =",
+        },
+        "@group(0) @binding(0) var<storage, read_write> y: array<f32>;\n@group(0) @binding(1) var<storage, read> x: array<f32>;\n"
+        "@group(0) @binding(2) var<storage, read_write> z: array<NUMBER>;\n@group(0) @binding(3) var<uniform> n: i32;\n",
+        "{arrays} @compute @workgroup_size({x}, {y}) fn main(@builtin(local_invocation_id) local_id: vec3u, "
+        "@builtin(global_invocation_id) id: vec3u) {{ let i = i32(local_id.x); let j = i32(local_id.y); let at = i32(id.x);\n",
+        "var<workgroup> {name}: array<{type}, {length}>;",
+        has_one_kernel=True,
+        # All accesses to an atomic are atomic, and memory of a workgroup begins as zeros.
+        lacks=frozenset(
+            {
+                "an atomic against a plain read",
+                "a result that is stored",
+                "a sum over the tail of a tile",
+                "a counter in shared memory",
+                "a branch",
+            }
+        ),
     ),
 }
 
@@ -167,16 +199,43 @@ def expected_parts(case: Case, language: Language) -> list[str]:
     return parts
 
 
+def with_atomics(body: str, names: set[str]) -> str:
+    """Return lines of WGSL, in which an atomic has no plain accesses."""
+    for name in names:
+        element = rf"(?<!&)\b{name}(\[[^\]]*\])"
+        body = re.sub(
+            rf"^( *){element} = (.*);", rf"\1atomicStore(&{name}\2, \3);", body, flags=re.M
+        )
+        body = re.sub(element, rf"atomicLoad(&{name}\1)", body)
+    return body
+
+
+def head_of(case: Case, language: Language) -> str:
+    """Return what a file with a kernel begins with."""
+    is_atomic = any(re.search(r"ATOMIC_ADD\(z,", line) for line in case.lines)
+    head = language.head.replace("{{", "{").replace("}}", "}")
+    return head.replace("NUMBER", "atomic<i32>" if is_atomic else "i32")
+
+
 def text_of(case: Case, language: Language) -> str:
     """Return a kernel. Its arrays in local memory have names of their own in the file."""
     body = "\n".join(re.sub(r" *//(wrong|right)?.*", "", line) for line in case.lines)
     for word, text in language.words.items():
         body = re.sub(word, text, body)
+    types = {"float": "float", "int": "int"}
+    atomics: set[str] = set()
+    if language.suffix == "wgsl":
+        types = {"float": "f32", "int": "i32"}
+        atomics = set(re.findall(r"atomicAdd\(&(\w+)", body))
+        body = with_atomics(body, atomics)
     arrays = []
     for kind, array, length in case.arrays:
+        type_ = types[kind]
+        if array in atomics:
+            type_ = f"atomic<{type_}>"
         name = array_name(case, language, array)
         body = re.sub(rf"\b{array}\b(?=\[|,)", name, body)
-        arrays.append(language.array.format(type=kind, name=name, length=length))
+        arrays.append(language.array.format(type=type_, name=name, length=length))
     x, y = case.block
     name = case.name
     start = language.kernel.format(x=x, y=y, name=name, arrays=" ".join(arrays))
@@ -193,15 +252,16 @@ def expected_lines(case: Case, start: int) -> set[int]:
 def files(language: Language) -> list[tuple[str, list[tuple[Case, int]]]]:
     """Return the texts of the files, each with its cases and the number of lines before theirs."""
     result = []
-    head = language.head.replace("{{", "{").replace("}}", "}")
-    text = head
+    text = ""
     inside: list[tuple[Case, int]] = []
     for case in cases():
+        if not text:
+            text = head_of(case, language)
         inside.append((case, text.count("\n") + 1))
         text += text_of(case, language)
         if language.has_one_kernel:
             result.append((text, inside))
-            text = head
+            text = ""
             inside = []
     if inside:
         result.append((text, inside))

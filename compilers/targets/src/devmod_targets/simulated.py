@@ -12,7 +12,7 @@ from devmod import Target
 from devmod.backend import create_own, find_spec, payload_of
 from devmod.errors import CompileError
 from devmod.targets import KINDS, SIMULATED
-from devmod_targets._compilers import import_compiler, owner_of, takes
+from devmod_targets._compilers import function_name, import_compiler, owner_of, takes
 from devmod_targets._read_source import language_of, read_source
 from devmod_targets.authoring import CompileRequest, merge_declared
 from devmod_targets.compilation import files_read
@@ -196,6 +196,23 @@ def _translated(compiled: Module, file: str, flat: FlatSource | None = None) -> 
     return _joined(modules)
 
 
+def _by_naga(_: PathLike[str], text: SourceText) -> Module:
+    """Translate the SPIR-V that naga writes for WGSL, with its lines."""
+    from devmod_targets.webgpu.naga_spirv import translate_wgsl
+
+    simulated = find_spec(SIMULATED)
+    assert simulated is not None
+    request = _request(text, "WGSL")
+    names: list[str] = []
+    modules = []
+    for entry, translation in translate_wgsl(text.text, text.shown_name).items():
+        names.append(function_name(request, entry, names))
+        fmap = merge_declared(simulated, {names[-1]: translation.functions[entry]}, None)
+        ptx = with_sources(translation.ptx, None, fmap.values())
+        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", fmap))
+    return _joined(modules)
+
+
 def _joined(modules: Sequence[Module]) -> Module:
     if len(modules) == 1:
         return modules[0]
@@ -203,4 +220,9 @@ def _joined(modules: Sequence[Module]) -> Module:
 
 
 #: What compiles the languages that the compiler of the simulated GPU's kind does not take.
-_WAYS: dict[str, Way] = {"HLSL": _by_slang, "GLSL": _by_glslang, "SPIR-V": _by_spirv}
+_WAYS: dict[str, Way] = {
+    "HLSL": _by_slang,
+    "GLSL": _by_glslang,
+    "SPIR-V": _by_spirv,
+    "WGSL": _by_naga,
+}
