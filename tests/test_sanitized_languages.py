@@ -7,17 +7,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import forked
 import pytest
+from each_case import raised
 from faults import FAULTS, source
 from sanitized_kernels import FORMS, cases, expected_parts
 
 import devmod
+from devmod.errors import DevmodError
 from devmod_simulators import UnavailableError, libcuda
+from devmod_targets.authoring import _library
+from devmod_workbench._tools import checks
+from devmod_workbench._tools.checks import NotCheckedError, check_simulator, compile_for_checks
 
 #: The languages that reach the simulated GPU.
 LANGUAGES = tuple(FORMS)
@@ -131,8 +136,8 @@ def sanitized(*words: str, code: int, folder: Path) -> tuple[str, str]:
 HLSL = """#include "twice.h"
 groupshared float tile[128];
 cbuffer Values : register(b2) { int n; };
-RWStructuredBuffer<float> y : register(u1);
-StructuredBuffer<float> x : register(t0);
+RWStructuredBuffer<float> y : register(u0);
+StructuredBuffer<float> x : register(t1);
 [numthreads(128, 1, 1)]
 void reverse(uint i : SV_GroupIndex)
 {
@@ -159,7 +164,7 @@ def test_a_source_for_another_kind(tmp_path: Path) -> None:
             "tile[i] = twice(x[i]);, and nothing orders the two",
             "  100 more threads at this line",
             "out of bounds (write): k.hlsl:11  y[i] = tile[127 - i];",
-            "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 2 ('y')",
+            "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 1 ('y')",
             "devmod-simulators: 2 reports",
         ]
     (tmp_path / "k.hlsl").write_text(
@@ -345,3 +350,31 @@ def test_verify_with_the_checks(tmp_path: Path) -> None:
         assert done.stdout.count("not compared for want of a device; sanitized\n") == 1
         assert found in done.stderr
         assert ("devmod-simulators: 0 reports" in done.stderr) == (code == 0)
+
+
+@pytest.mark.row("R59")
+def test_what_compiles_for_the_checks_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error has the command that installs it."""
+    (tmp_path / "k.hlsl").write_text(HLSL.replace('#include "twice.h"', "#define twice(v) v"))
+    monkeypatch.setattr(_library, "find_library", lambda *_: "")
+    refused = raised(NotCheckedError, compile_for_checks, str(tmp_path / "k.hlsl"), "vulkan")
+    assert str(refused).startswith(
+        f"{tmp_path}/k.hlsl was not checked, since it cannot be compiled"
+    )
+    assert 'pip install "devmod-core[build-slang]"' in str(refused)
+    monkeypatch.setattr(checks, "find_spec", lambda _: None)
+    for check, why in (
+        (
+            partial(compile_for_checks, "k.hlsl", "vulkan"),
+            "--sanitize compiles the source: devmod-targets",
+        ),
+        (
+            partial(check_simulator, "--sanitize"),
+            "--sanitize needs the simulated GPU: devmod-simulators",
+        ),
+    ):
+        missing = str(raised(DevmodError, check))
+        assert missing.startswith(why)
+        assert f"pip install {why.rpartition(' ')[2]}" in missing

@@ -129,7 +129,7 @@ def _request(text: SourceText, language: str) -> CompileRequest:
     )
 
 
-def _by_slang(_: PathLike[str], text: SourceText) -> Module:
+def _by_slang(source: PathLike[str], text: SourceText) -> Module:
     """Compile HLSL, which Slang reads. Each entry point has a module: it takes what it uses."""
     from devmod_targets.slang.compile import compile as compile_slang
     from devmod_targets.vulkan.compile import hlsl_entries
@@ -137,12 +137,32 @@ def _by_slang(_: PathLike[str], text: SourceText) -> Module:
     simulated = find_spec(SIMULATED)
     assert simulated is not None
     compiler = import_compiler(simulated)[0]
+    orders = _orders(source)
     modules = []
     for entry in hlsl_entries(text.text, text.name):
         request = _request(text, "HLSL")
         payload = compile_slang(request.replace(name_expressions=(entry,)), compiler)
-        modules.append(create_own(payload.kind, payload.code, payload.fmt, payload.fmap))
+        assert isinstance(payload.code, bytes)
+        ptx = payload.code.decode()
+        for name, info in payload.fmap.items():
+            ptx = with_sources(ptx, None, [info], orders.get(name, ()))
+        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", payload.fmap))
     return _joined(modules)
+
+
+def _orders(source: PathLike[str]) -> dict[str, list[str]]:
+    """Return the names of the arguments of HLSL functions in the order that they have for Vulkan,
+    whose places are bindings; {} if it cannot be compiled for Vulkan here.
+    """
+    try:
+        functions = devmod.compile(source, "vulkan").functions
+    except CompileError:
+        return {}
+    orders = {}
+    for name, info in functions.items():
+        if info.interface is not None:
+            orders[name] = [param.name for param in info.interface.params]
+    return orders
 
 
 def _by_glslang(source: PathLike[str], text: SourceText) -> Module:
