@@ -336,6 +336,15 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 
+def test_each_lock_is_one_that_an_interrupt_releases() -> None:
+    found = [
+        module
+        for module, path in modules().items()
+        if re.search(r"(threading|_thread)(\.| import .*\b)R?Lock\b", path.read_text())
+    ]
+    assert found == ["devmod._util.locks"]
+
+
 def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None:
     """Every folder is one of `devmod.backend.temporary_folder`, but those of a build in a source
     tree and of devmod unpack.
@@ -463,6 +472,7 @@ TAKEN = {
         "devmod_runtime._device.host.NumPyArray",
         "devmod_runtime._device.host.Shape",
         "devmod_runtime._launch.call.KernelCall",
+        "devmod_runtime._launch.function.Function",
         "devmod_runtime._launch.function._references",
         "devmod_runtime._launch.opening.Opening",
         "devmod_runtime._module.shader_entry",

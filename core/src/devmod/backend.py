@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
     from devmod._util.html import html_table as html_table
+    from devmod._util.locks import RLock as RLock
     from devmod._util.numpy import np as np
     from devmod._util.once import Once as Once
     from devmod._util.once import release_import_lock as release_import_lock
@@ -185,6 +186,7 @@ _NAMES = {
     "_util.environment": "debug environment_flag environment_text",
     "_util.html": "html_table",
     "_util.numpy": "np",
+    "_util.locks": "RLock",
     "_util.once": "Once release_import_lock",
     "_util.pickling": "ProcessLocal",
     "_util.program_cache": "program_cache",

@@ -19,6 +19,8 @@ from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
+from devmod._util.locks import RLock
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -54,7 +56,7 @@ _guards: list[_Guard] = []
 #: outlive this one.
 _pipes: WeakSet[IO[bytes]] = WeakSet()
 #: Locked at a fork, and while a pipe is not yet in `_pipes`.
-_fork_lock = threading.RLock()
+_fork_lock = RLock()
 
 
 def search_path() -> list[str]:

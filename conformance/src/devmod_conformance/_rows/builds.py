@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
@@ -17,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import devmod
-from devmod.backend import function_to_json, temporary_folder
+from devmod.backend import RLock, function_to_json, temporary_folder
 from devmod.plugins import find_spec
 from devmod_conformance._case import Conformance, Sample
 from devmod_conformance._fake_host import EAST, WEST
@@ -301,7 +300,7 @@ class Builds:
         self.count = 0
         self.fails = False
         self.delay = 0.0
-        self._lock = threading.Lock()
+        self._lock = RLock()
 
     def __call__(self) -> None:
         """Count a build."""

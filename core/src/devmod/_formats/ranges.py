@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import errno
 import os
-from threading import Lock
 
 from devmod._formats.index import HEADER, head_length
 from devmod._formats.pages import data_parts, size_of
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
+from devmod._util.locks import RLock
 from devmod._util.regular_files import absolute, path_to_str
 from devmod.errors import (
     ArgumentError,
@@ -138,7 +138,7 @@ class _FileSource:
             self.address = absolute(name)
         self._file = file
         self._resource = resource
-        self._lock = Lock()
+        self._lock = RLock()
         try:
             self.size = file.seek(0, os.SEEK_END)
         except (OSError, ValueError) as error:

@@ -7,9 +7,9 @@ docs/design/trust.md has the reasons.
 from __future__ import annotations
 
 import os
-from _thread import RLock
 
 from devmod._util.environment import environment_paths
+from devmod._util.locks import RLock
 from devmod.errors import (
     ArgumentError,
     DevmodError,

@@ -17,7 +17,8 @@ import _frozen_importlib
 import os
 import sys
 from _imp import lock_held, release_lock
-from _thread import RLock
+
+from devmod._util.locks import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from threading import RLock
 from time import perf_counter
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
+from devmod.backend import Once, RLock
 from devmod_host import _driver
 from devmod_runtime import check_earlier_event, check_event, fork_safe
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from threading import Lock
 from typing import Any
 
 import devmod
+from devmod.backend import RLock
 from devmod.errors import ArgumentError
 from devmod_frameworks._programs import (
     Program,
@@ -42,7 +42,7 @@ _MAX_SHAPES = 64
 _registered: dict[str, dict[str, tuple[str, object]]] = {}
 #: The operations exist as long as these objects.
 _libraries: list[Any] = []
-_lock = fork_safe(Lock())
+_lock = fork_safe(RLock())
 
 
 def register(

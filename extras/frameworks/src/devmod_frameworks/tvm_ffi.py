@@ -7,10 +7,10 @@ docs/frameworks.md has the rules.
 from __future__ import annotations
 
 import re
-from threading import Lock
 from typing import Any
 
 import devmod
+from devmod.backend import RLock
 from devmod.errors import ArgumentError
 from devmod_frameworks._programs import (
     Program,
@@ -29,7 +29,7 @@ except ImportError as error:
 
 #: For each prefix the place and the identity of the file of each program.
 _registered: dict[str, dict[str, tuple[str, object]]] = {}
-_lock = fork_safe(Lock())
+_lock = fork_safe(RLock())
 
 
 def register(

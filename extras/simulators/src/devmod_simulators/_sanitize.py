@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from devmod.backend import temporary_folder
+from devmod.backend import RLock, temporary_folder
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 from devmod_simulators._toolkit import library_path_of_programs
 from devmod_simulators.drivers.build import UnavailableError
@@ -35,7 +34,7 @@ _LOG = PREFIX + "SANITIZE_LOG"
 #: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind
 #: those of the process. The last ones count.
 _variables: list[dict[str, str]] = []
-_lock = Lock()
+_lock = RLock()
 
 
 class SanitizeError(LaunchError):

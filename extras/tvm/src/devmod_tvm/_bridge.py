@@ -13,13 +13,12 @@ from contextlib import suppress
 from functools import partial
 from math import prod
 from operator import itemgetter
-from threading import Lock
 from typing import Any
 
 import tvm_ffi
 
 import devmod
-from devmod.backend import walk
+from devmod.backend import RLock, walk
 from devmod.errors import ArgumentError, DevmodError, NotRegisteredError, list_names, pip_install
 from devmod.interop import tvm as interop
 from devmod_tvm._kinds import FILE, registered
@@ -31,7 +30,7 @@ _streams: dict[int, devmod.Stream] = {}
 tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 #: No processor has such addresses. A handle and the offsets in its array are no other array's.
 _next_handle = 1 << 56
-_lock = Lock()
+_lock = RLock()
 _make_module, _make_tensor, _offset = (
     tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset")
 )

@@ -5,12 +5,17 @@ from __future__ import annotations
 from ctypes import byref
 from math import prod
 from struct import pack
-from threading import Lock
 
 import numpy as np
 
 from devmod import Interface, Param
-from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, ConversionError, dtype_name_of
+from devmod.backend import (
+    PROGRAMMATIC_TAG,
+    REQUIRED_BLOCK_TAG,
+    ConversionError,
+    RLock,
+    dtype_name_of,
+)
 from devmod.errors import ArgumentError, FormatError
 from devmod_cuda._binaries import UNKNOWN
 from devmod_cuda._calls import CUDA, LEGACY_STREAM, CudaDriver
@@ -179,7 +184,7 @@ class _Attributes:
     __slots__ = ("has_large_clusters", "lock", "shared_memory")
 
     def __init__(self, shared_memory: int) -> None:
-        self.lock = fork_safe(Lock())
+        self.lock = fork_safe(RLock())
         self.shared_memory = shared_memory
         self.has_large_clusters = False
 

@@ -8,11 +8,10 @@ import atexit
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from threading import RLock
 from typing import Any
 
 from devmod import Device, Event, Stream
-from devmod.backend import Capabilities, Once, environment_text
+from devmod.backend import Capabilities, Once, RLock, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_hexagon._runner import Memory, Runner, RunnerThread
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver

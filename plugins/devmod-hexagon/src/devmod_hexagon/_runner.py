@@ -6,7 +6,7 @@ Calls are queued: the reply is read at the next wait. A wait raises the error of
 
 from __future__ import annotations
 
-from _thread import RLock, get_ident, start_new_thread
+from _thread import get_ident, start_new_thread
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
-from devmod.backend import environment_text, release_import_lock
+from devmod.backend import RLock, environment_text, release_import_lock
 from devmod.errors import (
     DeviceMemoryError,
     DeviceNotFoundError,

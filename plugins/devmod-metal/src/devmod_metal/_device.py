@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from itertools import count
-from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Capabilities, Once
+from devmod.backend import Capabilities, Once, RLock
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import (

@@ -11,10 +11,9 @@ from collections import deque
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import count
-from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import FEATURES, Capabilities, ConversionError, Once
+from devmod.backend import FEATURES, Capabilities, ConversionError, Once, RLock
 from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error

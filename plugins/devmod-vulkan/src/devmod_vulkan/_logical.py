@@ -9,9 +9,8 @@ from __future__ import annotations
 import atexit
 from collections import deque
 from itertools import count
-from threading import Lock, RLock
 
-from devmod.backend import Once
+from devmod.backend import Once, RLock
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Lease, Pool, check_driver, fork_safe, lend, open_driver, wait_at_end
 from devmod_vulkan import _driver
@@ -50,7 +49,7 @@ class Queue:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
-        self.lock = fork_safe(Lock())
+        self.lock = fork_safe(RLock())
 
 
 class Logical:
@@ -653,7 +652,7 @@ class CommandBuffer:
 
     __slots__ = ("handle", "lock", "recording")
 
-    def __init__(self, handle: Any, lock: Lock) -> None:
+    def __init__(self, handle: Any, lock: RLock) -> None:
         self.handle = handle
         self.lock = lock
         self.recording = False
@@ -739,7 +738,7 @@ class CommandPools:
             while commands.recording:
                 commands = pool.take()
         except IndexError:
-            lock = fork_safe(Lock())
+            lock = fork_safe(RLock())
             handles = self._command_buffers(_RECORDERS, resettable=True)
             commands, *others = [CommandBuffer(handle, lock) for handle in handles]
             pool.add(others)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from threading import Lock, RLock
 from typing import NamedTuple
 
-from devmod.backend import FEATURES
+from devmod.backend import FEATURES, RLock
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import (
     call_uninterrupted,
@@ -81,7 +80,7 @@ class Clear(NamedTuple):
 #: removed when it is in the device's queue: later operations of any stream follow it, also after an
 #: interrupt.
 _submissions: deque[Dispatch | Clear | tuple[Any, Sequence[Any]]] = deque()
-_submissions_lock = fork_safe(Lock())
+_submissions_lock = fork_safe(RLock())
 #: What a thread holds that submits directly.
 _submit_lock = fork_safe(RLock())
 #: The launches of a batch that are submitted together. More would only keep memory, and the device

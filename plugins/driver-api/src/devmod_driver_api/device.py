@@ -6,12 +6,11 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, cached_property, partial
-from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
 from devmod import Device, Event, Launch, Stream
-from devmod.backend import Capabilities, Once
+from devmod.backend import Capabilities, Once, RLock
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
 from devmod_driver_api.copies import Transfers

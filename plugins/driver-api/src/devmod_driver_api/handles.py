@@ -12,10 +12,10 @@ from _weakref import ref
 from collections import deque
 from contextlib import suppress
 from ctypes import c_uint8
-from threading import RLock, get_ident
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from devmod.backend import lock_pages_with
+from devmod.backend import RLock, lock_pages_with
 from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
 from devmod_driver_api.driver import Driver
 from devmod_runtime import Lease, fork_safe, is_inherited, lend, wait_interruptibly

@@ -6,18 +6,18 @@ Without an observer, each is the original one, so no call has an instruction for
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from devmod.backend import RLock
 from devmod_runtime._launch.function import _references as references
 
 #: From a class and the name of a method to the function that makes the new method from the present
 #: one. A method that the class does not have is None.
 Methods = Mapping[tuple[type, str], Callable[[Any], Any]]
 
-_lock = threading.Lock()
+_lock = RLock()
 #: The active observers, in the order in which they replace methods: guards before profiles, so that
 #: a profile sees a guard's work.
 _active: list[tuple[int, Methods]] = []

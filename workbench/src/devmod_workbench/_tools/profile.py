@@ -25,7 +25,7 @@ from weakref import WeakSet
 from devmod import Local
 from devmod._plugins import hooks
 from devmod._plugins.devices import device_label
-from devmod.backend import duration_text, escape, replacing
+from devmod.backend import RLock, duration_text, escape, replacing
 from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime import Device, Event, Function, ProgramFunction, Stream, fork_safe
 from devmod_runtime._launch.opening import Opening
@@ -514,7 +514,7 @@ class Profile:
         if hasattr(lock, "acquire"):
             return lock
         return self._locks.get(stream.device) or self._locks.setdefault(
-            stream.device, fork_safe(threading.RLock())
+            stream.device, fork_safe(RLock())
         )
 
     def _event(self, stream: Stream) -> Event | None:

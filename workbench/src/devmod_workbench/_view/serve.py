@@ -22,7 +22,7 @@ from secrets import compare_digest
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote_to_bytes
 
-from devmod.backend import open_regular
+from devmod.backend import RLock, open_regular
 from devmod.errors import DevmodError, FormatError
 
 _TYPES = {
@@ -270,7 +270,7 @@ class _SharedFile:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         # A file has one position, and os.pread is not available on all systems.
-        self._lock = threading.Lock()
+        self._lock = RLock()
 
     def status(self) -> os.stat_result:
         return os.fstat(self._file.fileno())

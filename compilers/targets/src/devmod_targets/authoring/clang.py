@@ -9,9 +9,9 @@ from bisect import bisect_left
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from devmod.backend import RLock
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_readers.c_numbers import C_NUMBERS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: CXPrintingPolicy_TerseOutput: declarations without their bodies.
 _TERSE = 17
-_load_lock = Lock()
+_load_lock = RLock()
 #: The environment variables with folders of headers, and the one with the sources of the options of
 #: clang's driver.
 _SEARCH_PATHS = (

@@ -10,12 +10,12 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import devmod
 from devmod import Target
-from devmod.backend import temporary_folder
+from devmod.backend import RLock, temporary_folder
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.plugins import lookup
 from devmod_targets._paths import below, with_slashes
@@ -27,7 +27,7 @@ from devmod_targets.build.toolchains import toolchain_of
 from devmod_targets.compilation import compile_source, files_read, left_out_of, validation_of
 
 #: Recording warnings changes a table of the whole process.
-_lock = Lock()
+_lock = RLock()
 
 
 class PackedFile(NamedTuple):

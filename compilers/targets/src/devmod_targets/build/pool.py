@@ -17,10 +17,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
-from threading import Lock
 from typing import Any
 
-from devmod.backend import temporary_folder
+from devmod.backend import RLock, temporary_folder
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets.build.plan import Job
 from devmod_targets.build.result import Outcome
@@ -55,7 +54,7 @@ class Pool:
         self._threads = Threads(workers)  # each waits for the answer of a process
         self._processes = ExitStack()
         self._idle: deque[Worker] = deque()
-        self._lock = Lock()
+        self._lock = RLock()
         self._closed = False
         self._folder = ""  # made with the first worker
 

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from threading import Lock
 from typing import Any, NamedTuple
 
-from devmod.backend import compile_error
+from devmod.backend import RLock, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
@@ -53,7 +52,7 @@ _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _HOST_CODE = re.compile(
     r'not allowed in JIT mode|identifier "(?:cuda(?=[A-Z])\w+|f?printf|std(?:err|out)|main)" is undefined|namespace "std" has no member'
 )
-_load_lock = Lock()
+_load_lock = RLock()
 
 
 class Program(NamedTuple):

@@ -13,10 +13,9 @@ import os
 import re
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from devmod.backend import temporary_folder
+from devmod.backend import RLock, temporary_folder
 from devmod.errors import (
     CompileError,
     FormatError,
@@ -51,7 +50,7 @@ _VARIABLES = re.compile(
     r"|DISABLE_(?:FAST_REDUCTION|MMA_V\d)|PTXAS_OPTIONS|USE_IR_LOC"
 )
 #: Triton reads the environment of the process.
-_lock = Lock()
+_lock = RLock()
 
 
 def compile_kernel(

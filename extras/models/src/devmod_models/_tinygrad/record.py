@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from keyword import iskeyword
 from math import prod
-from threading import RLock
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from tinygrad.runtime.support import compiler_cpu
 from tinygrad.uop import ops
 from tinygrad.uop.ops import Ops, UOp, sym_infer
 
-from devmod.backend import LAUNCH_KEYWORDS
+from devmod.backend import LAUNCH_KEYWORDS, RLock
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_models._names import named_results
 from devmod_models.onnx import TYPES

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from _weakref import ref
 from bisect import bisect_left, insort
-from threading import RLock
 
+from devmod.backend import RLock
 from devmod.errors import DevmodError
 from devmod_runtime._device.host import HostView, address_of
 from devmod_runtime._fork import fork_safe

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from itertools import combinations, pairwise
 from math import inf
-from threading import RLock
 from time import perf_counter
 
 from devmod import Param
 from devmod._arrays.empty import in_pages
-from devmod.backend import ConversionError, expression_text, numpy_dtype
+from devmod.backend import ConversionError, RLock, expression_text, numpy_dtype
 from devmod.errors import LaunchError
 from devmod_readers.programs import Array, ExpressionError, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray, share_bytes

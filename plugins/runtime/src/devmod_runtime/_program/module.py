@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from threading import RLock
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -19,6 +18,7 @@ from devmod._plugins.devices import VARIABLE
 from devmod.backend import (
     Once,
     PayloadModule,
+    RLock,
     decode,
     environment_text,
     find_spec,

@@ -7,10 +7,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from devmod.backend import RLock
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
