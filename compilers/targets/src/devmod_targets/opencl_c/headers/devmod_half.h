@@ -118,7 +118,8 @@ DEVMOD_ONE_INTEGER(2) DEVMOD_ONE_INTEGER(3) DEVMOD_ONE_INTEGER(4) DEVMOD_ONE_INT
     {                                                                                                          \
         float##n rest, part = devmod_fract(devmod_wide(x), &rest);                                                    \
         *whole = devmod_narrow(rest);                                                                          \
-        return fmin(devmod_narrow(part), as_half##n((ushort##n)0x3bff));                                       \
+        half##n result = devmod_narrow(part);                                                                  \
+        return devmod_pick(result, fmin(result, as_half##n((ushort##n)0x3bff)), devmod_ordered(result, result)); \
     }                                                                                                          \
     half##n DEVMOD_OV modf(half##n x, space half##n *whole)                                                    \
     {                                                                                                          \
