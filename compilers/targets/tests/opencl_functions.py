@@ -1,0 +1,380 @@
+"""OpenCL C's functions of floating-point numbers: the bounds of their errors, and exact results.
+
+The bounds are those of the full profile: OpenCL C 3.0, "Relative Error as ULPs", and for half those
+of the OpenCL SPIR-V environment, "ULP Values for Math Instructions".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+from mpmath import mp, mpf
+
+Array = np.ndarray[Any, Any]
+
+PRECISION = 160
+INFINITY = float("inf")
+NAN = float("nan")
+#: The types: the bits of the significand, and the smallest exponent of a number that is no multiple
+#: of a smaller one.
+FORMATS = {"half": (11, -24), "float": (24, -149), "double": (53, -1074)}
+DTYPES = {"half": "float16", "float": "float32", "double": "float64"}
+#: An implementation defines the bound of lgamma. This is devmod's.
+OWN = 4
+
+
+class Function(NamedTuple):
+    """A function of floating-point numbers.
+
+    Attributes
+    ----------
+    exact
+        The result for arguments that are neither zero, infinite nor NaN.
+    bounds
+        The bound of the error in ULP for float and double, and for half.
+    special
+        The result for each of the arguments 0, -0, infinity and -infinity of a function of one
+        argument. None: the exact one.
+    near_zero
+        The smallest result whose last place is the unit of the error. The error of lgamma near its
+        zeros is absolute.
+    """
+
+    exact: Callable[..., Any]
+    bounds: tuple[float, float]
+    special: Sequence[float | None] = (None, None, None, None)
+    near_zero: float = 0
+
+
+def _sinpi(x: Any) -> Any:
+    return mp.sinpi(x)
+
+
+def _tanpi(x: Any) -> Any:
+    if 2 * x == mp.nint(2 * x) and x != mp.nint(x):
+        return mp.inf if mp.floor(x) % 2 == 0 else -mp.inf
+    return mp.sinpi(x) / mp.cospi(x)
+
+
+def _gamma(x: Any) -> Any:
+    if x < 0 and x == mp.floor(x):
+        return mp.nan
+    # Beyond, the result is zero or infinite for each type.
+    if x < -200:
+        return mpf(0)
+    if x > 200:
+        return mpf(2) ** 3000
+    return mp.gamma(x)
+
+
+def _lgamma(x: Any) -> Any:
+    if x < 0 and x == mp.floor(x):
+        return mp.inf
+    if x > 0:
+        return mp.loggamma(x)
+    return mp.log(abs(mp.pi / (mp.sinpi(x) * x))) - mp.loggamma(-x)
+
+
+def _exponential(base: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the exponential without numbers whose exponents have millions of digits."""
+    return lambda x: base(max(min(x, mpf(5000)), mpf(-5000)))
+
+
+def _real(function: Callable[..., Any], *, below: float = INFINITY) -> Callable[[Any], Any]:
+    """Return a function that is NaN where the result has an imaginary part, or above `below`."""
+
+    def real(x: Any) -> Any:
+        if abs(x) > below:
+            return mp.nan
+        result = function(x)
+        return mp.nan if isinstance(result, mpmath.mpc) else result
+
+    return real
+
+
+def _logarithm(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: mp.nan if x < 0 else function(x)
+
+
+def _cbrt(x: Any) -> Any:
+    return mp.sign(x) * mp.cbrt(abs(x))
+
+
+def _acosh(x: Any) -> Any:
+    return mp.acosh(x) if x >= 1 else mp.nan
+
+
+def _atanh(x: Any) -> Any:
+    if abs(x) == 1:
+        return x * mp.inf
+    return mp.atanh(x) if abs(x) < 1 else mp.nan
+
+
+def _log1p(x: Any) -> Any:
+    if x == -1:
+        return -mp.inf
+    return mp.log1p(x) if x > -1 else mp.nan
+
+
+def _erfc(x: Any) -> Any:
+    return mpf(0) if x > 200 else mp.erfc(x)
+
+
+ODD = (0.0, -0.0)
+_HALF_PI = 1.5707963267948966
+UNARY = {
+    "acos": Function(_real(mp.acos, below=1), (4, 2), (None, None, NAN, NAN)),
+    "acosh": Function(_acosh, (4, 2), (NAN, NAN, INFINITY, NAN)),
+    "acospi": Function(_real(lambda x: mp.acos(x) / mp.pi, below=1), (5, 2), (0.5, 0.5, NAN, NAN)),
+    "asin": Function(_real(mp.asin, below=1), (4, 2), (*ODD, NAN, NAN)),
+    "asinh": Function(mp.asinh, (4, 2), (*ODD, INFINITY, -INFINITY)),
+    "asinpi": Function(_real(lambda x: mp.asin(x) / mp.pi, below=1), (5, 2), (*ODD, NAN, NAN)),
+    "atan": Function(mp.atan, (5, 2), (*ODD, None, None)),
+    "atanh": Function(_atanh, (5, 2), (*ODD, NAN, NAN)),
+    "atanpi": Function(lambda x: mp.atan(x) / mp.pi, (5, 2), (*ODD, 0.5, -0.5)),
+    "cbrt": Function(_cbrt, (2, 2), (*ODD, INFINITY, -INFINITY)),
+    "cos": Function(mp.cos, (4, 2), (1, 1, NAN, NAN)),
+    "cosh": Function(_exponential(mp.cosh), (4, 2), (1, 1, INFINITY, INFINITY)),
+    "cospi": Function(mp.cospi, (4, 2), (1, 1, NAN, NAN)),
+    "erf": Function(mp.erf, (16, 4), (*ODD, 1, -1)),
+    "erfc": Function(_erfc, (16, 4), (1, 1, 0.0, 2)),
+    "exp": Function(_exponential(mp.exp), (3, 2), (1, 1, INFINITY, 0.0)),
+    "exp10": Function(_exponential(lambda x: mpf(10) ** x), (3, 2), (1, 1, INFINITY, 0.0)),
+    "exp2": Function(_exponential(lambda x: mpf(2) ** x), (3, 2), (1, 1, INFINITY, 0.0)),
+    "expm1": Function(_exponential(mp.expm1), (3, 2), (*ODD, INFINITY, -1)),
+    "lgamma": Function(_lgamma, (OWN, OWN), (INFINITY,) * 4, near_zero=1),
+    "log": Function(_logarithm(mp.log), (3, 2), (-INFINITY, -INFINITY, INFINITY, NAN)),
+    "log10": Function(_logarithm(mp.log10), (3, 2), (-INFINITY, -INFINITY, INFINITY, NAN)),
+    "log1p": Function(_log1p, (2, 2), (*ODD, INFINITY, NAN)),
+    "log2": Function(
+        _logarithm(lambda x: mp.log(x, 2)), (3, 2), (-INFINITY, -INFINITY, INFINITY, NAN)
+    ),
+    "rsqrt": Function(
+        _logarithm(lambda x: 1 / mp.sqrt(x)), (2, 1), (INFINITY, -INFINITY, 0.0, NAN)
+    ),
+    "sin": Function(mp.sin, (4, 2), (*ODD, NAN, NAN)),
+    "sinh": Function(_exponential(mp.sinh), (4, 2), (*ODD, INFINITY, -INFINITY)),
+    "sinpi": Function(_sinpi, (4, 2), (*ODD, NAN, NAN)),
+    "tan": Function(mp.tan, (5, 2), (*ODD, NAN, NAN)),
+    "tanh": Function(mp.tanh, (5, 2), (*ODD, 1, -1)),
+    "tanpi": Function(_tanpi, (6, 2), (*ODD, NAN, NAN)),
+    "tgamma": Function(_gamma, (16, 4), (INFINITY, -INFINITY, INFINITY, NAN)),
+}
+
+
+def _power(x: Any, y: Any) -> Any:
+    if x < 0:
+        if y != mp.floor(y):
+            return mp.nan
+        return _power(-x, y) * (-1 if y % 2 == 1 else 1)
+    exponent = max(min(y * mp.log(x), mpf(5000)), mpf(-5000))
+    return mp.exp(exponent)
+
+
+def _root(x: Any, n: Any) -> Any:
+    if n == 0 or (x < 0 and n % 2 == 0):
+        return mp.nan
+    return mp.sign(x) * mp.exp(mp.log(abs(x)) / n)
+
+
+def _positive(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda x, y: mp.nan if x < 0 else function(x, y)
+
+
+#: The results for zeros, infinities and NaN are those of NumPy's functions with the precision of
+#: long double: those of C99.
+BINARY = {
+    "atan2": (Function(mp.atan2, (6, 2)), np.arctan2),
+    "atan2pi": (
+        Function(lambda y, x: mp.atan2(y, x) / mp.pi, (6, 2)),
+        lambda y, x: np.arctan2(y, x) / np.arctan2(np.longdouble(0), np.longdouble(-1)),
+    ),
+    "divide": (Function(lambda x, y: x / y, (2.5, 0.5)), np.divide),
+    "hypot": (Function(lambda x, y: mp.sqrt(x * x + y * y), (4, 2)), np.hypot),
+    "pow": (Function(_power, (16, 4)), np.power),
+}
+#: Of a number and an int.
+WITH_INTEGER = {
+    "pown": Function(_power, (16, 4)),
+    "rootn": Function(_root, (16, 4)),
+}
+
+
+def ulps(type_: str, result: float, exact: Any, near_zero: float = 0) -> float:
+    """Return the error of a result in units in the last place of the exact one."""
+    bits, lowest = FORMATS[type_]
+    if mp.isnan(exact):
+        return 0 if math.isnan(result) else INFINITY
+    if math.isnan(result):
+        return INFINITY
+    if mp.isinf(exact) or (exact == 0 and near_zero == 0):
+        return 0 if result == exact else INFINITY
+    highest = 3 - lowest - bits
+    limit = mpf(2) ** highest
+    largest = limit - mpf(2) ** (highest - bits - 1)
+    if abs(exact) >= largest:
+        exact = mp.sign(exact) * limit
+    elif type_ == "float" and result == 0 and abs(exact) < mpf(2) ** -126:
+        return 0  # OpenCL lets a subnormal result of float be zero
+    if math.isinf(result):
+        result = math.copysign(1, result) * limit
+    _, exponent = mp.frexp(max(abs(exact), near_zero))
+    unit = mpf(2) ** min(max(exponent - bits, lowest), highest - bits)
+    return float(abs(mpf(result) - exact) / unit)
+
+
+def wrong_results(
+    function: Function,
+    type_: str,
+    arguments: Sequence[Array],
+    results: Array,
+    special: Array | None = None,
+) -> list[str]:
+    """Return the results beyond the bound, five at most.
+
+    Parameters
+    ----------
+    function
+        The function.
+    type_
+        The type of the results.
+    arguments
+        The arguments, each an array.
+    results
+        The computed results.
+    special
+        The results for zeros, infinities and NaN. Default: those of `Function.special`.
+    """
+    bound = function.bounds[type_ == "half"]
+    wrong = []
+    rows = zip(*(each.tolist() for each in arguments), results.tolist(), strict=True)
+    with mp.workprec(PRECISION):
+        for number, (*values, result) in enumerate(rows):
+            if all(value != 0 and math.isfinite(value) for value in values):
+                exact = function.exact(*map(mpf, values))
+                error = ulps(type_, result, exact, function.near_zero)
+            else:
+                if special is None:
+                    exact = _special(function, type_, values[0])
+                else:
+                    exact = float(special[number])
+                error = _special_error(type_, result, exact)
+            if error > bound:
+                wrong.append(f"{values} -> {result}, expected {exact}: {error:.4g} > {bound} ULP")
+    return wrong[:5]
+
+
+def _special(function: Function, type_: str, value: float) -> float:
+    """Return the result for zero, an infinity or NaN."""
+    if math.isnan(value):
+        return NAN
+    index = 2 * math.isinf(value) + (math.copysign(1, value) < 0)
+    result = function.special[index]
+    if result is None:
+        result = float(function.exact(mpf(value)))
+    return float(np.dtype(DTYPES[type_]).type(result))
+
+
+def _special_error(type_: str, result: float, exact: float) -> float:
+    if math.isnan(exact) or exact == 0 or math.isinf(exact):
+        return 0 if same(np.array([result]), np.array([exact]))[0] else INFINITY
+    return ulps(type_, result, mpf(exact))
+
+
+def same(results: Array, expected: Array) -> Array:
+    """Return whether numbers are equal, with the signs of zeros. All NaN are equal."""
+    equal = (results == expected) & (np.signbit(results) == np.signbit(expected))
+    both: Array = equal | (np.isnan(results) & np.isnan(expected))
+    return both
+
+
+def _each(function: Callable[..., float]) -> Callable[..., Array]:
+    """Return a function of arrays of a function of numbers, with results of the same type."""
+
+    def each(*arrays: Array) -> Array:
+        rows = zip(*(array.tolist() for array in arrays), strict=True)
+        return np.array([function(*row) for row in rows]).astype(arrays[0].dtype)
+
+    return each
+
+
+def _round(x: Array) -> Array:
+    whole = np.trunc(x)
+    away = np.abs(x - whole) >= 0.5
+    return np.copysign(np.where(away, np.abs(whole) + 1, np.abs(whole)), x).astype(x.dtype)
+
+
+def _logb(x: Array) -> Array:
+    exponents = np.where(np.isfinite(x), np.frexp(x)[1] - 1.0, np.abs(x))
+    return np.where(x == 0, -INFINITY, exponents).astype(x.dtype)
+
+
+def _fdim(x: Array, y: Array) -> Array:
+    difference = np.where(x > y, x - y, 0)
+    return np.where(np.isnan(x) | np.isnan(y), NAN, difference).astype(x.dtype)
+
+
+def _remainder(x: float, y: float) -> float:
+    if math.isnan(x) or math.isnan(y) or math.isinf(x) or y == 0:
+        return NAN
+    return math.remainder(x, y)
+
+
+def _larger(larger: bool) -> Callable[[Array, Array], Array]:
+    """Return maxmag or minmag."""
+
+    def of_magnitudes(x: Array, y: Array) -> Array:
+        equal = np.fmax(x, y) if larger else np.fmin(x, y)
+        first = np.abs(x) > np.abs(y) if larger else np.abs(x) < np.abs(y)
+        second = np.abs(y) > np.abs(x) if larger else np.abs(y) < np.abs(x)
+        return np.where(first, x, np.where(second, y, equal))
+
+    return of_magnitudes
+
+
+#: The functions whose results are exact or correctly rounded.
+EXACT: dict[str, Callable[..., Array]] = {
+    "ceil": np.ceil,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "logb": _logb,
+    "rint": np.rint,
+    "round": _round,
+    "sqrt": np.sqrt,
+    "trunc": np.trunc,
+}
+EXACT_BINARY: dict[str, Callable[..., Array]] = {
+    "copysign": np.copysign,
+    "fdim": _fdim,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "fmod": np.fmod,
+    "maxmag": _larger(True),
+    "minmag": _larger(False),
+    "nextafter": np.nextafter,
+    "remainder": _each(_remainder),
+}
+#: The functions for which the sign of a zero, or which of two zeros, is open.
+OPEN_ZERO = ("fmax", "fmin", "maxmag", "minmag", "nextafter")
+
+
+def rounded(type_: str, exact: Fraction) -> float:
+    """Return the number of a type that is nearest to an exact one."""
+    bits, lowest = FORMATS[type_]
+    if exact == 0:
+        return 0.0
+    exponent = math.floor(math.log2(abs(exact.numerator)) - math.log2(exact.denominator))
+    while abs(exact) >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    while abs(exact) < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = max(exponent + 1 - bits, lowest)
+    number = round(exact / Fraction(2) ** unit)
+    if abs(number) * Fraction(2) ** unit >= Fraction(2) ** (3 - lowest - bits):
+        return math.copysign(INFINITY, number)
+    return float(number * Fraction(2) ** unit)
