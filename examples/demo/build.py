@@ -65,6 +65,7 @@ ONE_SOURCE = {
 NOT_FOR = {
     "hexagon": {"matmul.slang", "reduction.slang", "softmax.slang"},
     "metal": {"reduction.slang"},
+    "rocm": {"resize.cl"},
 }
 #: A function of C for Hexagon is one call without a grid. Its calls differ from those of the kinds
 #: above, so it is in another file.

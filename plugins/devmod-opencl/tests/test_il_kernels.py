@@ -16,7 +16,12 @@ import pytest
 import devmod
 
 SOURCE = Path(__file__).with_name("il_kernels.cl")
-TARGETS = {"source": "opencl", "SPIR-V": "opencl -format=il", "CUDA": "cuda -arch=compute_75"}
+TARGETS = {
+    "source": "opencl",
+    "SPIR-V": "opencl -format=il",
+    "CUDA": "cuda -arch=compute_75",
+    "ROCm": "rocm -arch=gfx1100",
+}
 
 
 @cache

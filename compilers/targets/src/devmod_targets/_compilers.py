@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 #: The languages that a kind compiles only for a kernel without another one: the kind's extra
 #: ``build-<kind>`` does not have their compilers.
-_LAST = frozenset({("vulkan", "OpenCL C"), ("cuda", "OpenCL C")})
+_LAST = frozenset((kind, "OpenCL C") for kind in ("vulkan", "cuda", "rocm"))
 #: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of
 #: shaders write another name there.
 MAIN_SYMBOLS = ("main", "main0")
@@ -117,7 +117,7 @@ def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
     by the name or by the suffix.
 
     A kind compiles the sources of one language: of its own, or else of the first in `names` that it
-    takes. Vulkan and CUDA compile OpenCL C if there is no other language.
+    takes. Vulkan, CUDA and ROCm compile OpenCL C if there is no other language.
     """
     if spec is None:
         return [False] * len(names)

@@ -160,8 +160,8 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
     default = next(iter(spec.languages.values()))
     raise CompileError(
-        f"{name} is {own} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}."
-        f"{_opencl_advice(spec, own)} If the suffix is wrong, pass the language: devmod.compile(…, language={default!r})"
+        f"{name} is {own} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. "
+        f"If the suffix is wrong, pass the language: devmod.compile(…, language={default!r})"
     )
 
 
@@ -172,16 +172,6 @@ def _no_slang(spec: TargetSpec) -> CompileError:
     return CompileError(
         f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}"
     )
-
-
-def _opencl_advice(spec: TargetSpec, language: str) -> str:
-    """Return a sentence about OpenCL C for ROCm, whose devices have a driver of OpenCL too; "" for
-    other kinds.
-    """
-    if spec.kind != "rocm" or language not in ("OpenCL C", "cl"):
-        return ""
-    own = next(iter(spec.languages.values()))
-    return f" Compile it for opencl, which the vendor's driver runs too, or write the kernel in Slang or {own}."
 
 
 def _own_specs() -> list[TargetSpec]:
@@ -222,10 +212,5 @@ def language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
         if language.lower() == "slang":
             raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
-        advice = _opencl_advice(spec, language)
-        if advice:
-            advice = f".{advice[:-1]}"
-        raise CompileError(
-            f"{spec.kind} has no language {language!r}; its languages: {names}{advice}"
-        )
+        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return spec.languages.get(language, language)

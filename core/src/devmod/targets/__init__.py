@@ -25,7 +25,7 @@ from __future__ import annotations
 #: only the specs that have the name.
 NAMES = {
     "cuda": ("bc", "cl", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
-    "rocm": ("bc", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
+    "rocm": ("bc", "cl", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
     "metal": ("metal", "metallib", "slang"),
     "vulkan": ("cl", "comp", "glsl", "hlsl", "slang", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),

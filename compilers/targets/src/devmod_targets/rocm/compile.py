@@ -1,5 +1,5 @@
-"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the wheel
-ziglang's clang and lld, without ROCm.
+"""The compiler of ROCm: HIP, CUDA C++, OpenCL C, LLVM IR and assembly to a code object, with the
+wheel ziglang's clang and lld, without ROCm.
 """
 
 from __future__ import annotations
@@ -120,7 +120,19 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the
         compiler's output.
     """
-    if payload_format(request.target) == "hip":
+    is_source = payload_format(request.target) == "hip"
+    reports: list[str]
+    if request.language == "OpenCL C":
+        if is_source:
+            raise request.error(
+                f"OpenCL C compiles to a code object, and the target {str(request.target)!r} requests HIP: leave out -format=hip"
+            )
+        from devmod_targets.rocm._opencl_c import compile_program
+
+        version = _object_version(_arch(request), request.options)
+        payload, warnings = compile_program(request, compile, version)
+        reports = []
+    elif is_source:
         payload, warnings, reports = keep_source(request)
     else:
         payload, warnings, reports = _compile(request)

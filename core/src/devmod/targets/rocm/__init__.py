@@ -19,13 +19,13 @@ SPEC = TargetSpec(
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
     languages={"hip": "HIP", "cu": "CUDA C++", "slang": "Slang", "py": "Triton"}
-    | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
-    preprocessed=("HIP", "CUDA C++", "Slang", "Triton"),
+    | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly", "cl": "OpenCL C"},
+    preprocessed=("HIP", "CUDA C++", "OpenCL C", "Slang", "Triton"),
     compiler="devmod_targets.rocm.compile:compile",
     toolchain="devmod_targets.rocm.toolchain:TOOLCHAIN",
     build_extra="build-rocm",
     needs_arch=dict.fromkeys(
-        ("HIP", "CUDA C++", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"),
+        ("HIP", "CUDA C++", "OpenCL C", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"),
         "gfx90a,gfx1100",
     ),
     compiled_as=dict.fromkeys(
