@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from _weakref import ref
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from ctypes import c_uint8
 from threading import get_ident
@@ -260,6 +261,23 @@ class Memory(int):
 # the process.
 
 
+def _entered(push: Callable[[], object]) -> object:
+    """Return the ``__enter__`` of contexts, which calls a function of C.
+
+    In CPython 3.14 KeyboardInterrupt may come behind a call of ``__enter__``, before the ``with``
+    statement counts as entered. It does not come behind a step of a ``for`` statement.
+    """
+    if sys.version_info < (3, 14):
+        return staticmethod(push)
+    pushes = iter(push, push)  # without an end: it returns None
+
+    def enter(_context: Context) -> None:
+        for _ in pushes:
+            return
+
+    return enter
+
+
 class Context:
     """The primary context of a device. ``with context:`` makes it the thread's current one, and
     restores the previous one.
@@ -302,7 +320,7 @@ class Context:
             type(
                 cls.__name__,
                 (cls,),
-                {"__enter__": staticmethod(push), "__exit__": staticmethod(pop)},
+                {"__enter__": _entered(push), "__exit__": staticmethod(pop)},
             )
         )
         context.handle = handle
