@@ -219,6 +219,7 @@ LOADING = {
     "devmod._util",
     "devmod._util.digest",
     "devmod._util.environment",
+    "devmod._util.locks",
     "devmod._util.once",
     "devmod._util.pickling",
     "devmod._util.regular_files",

@@ -84,6 +84,11 @@ def _number(arch: str) -> int:
     return int(digits or 0)
 
 
+#: The version of PTX whose instructions devmod's functions may use. That of the result is the
+#: lowest one that has the architecture.
+_FEATURE = "--cuda-feature=+ptx90"
+
+
 class OpenclProcessor(Processor):
     extra = "build-cuda-opencl"
     convention = "ptx_kernel"
@@ -107,6 +112,9 @@ class OpenclProcessor(Processor):
         arch = request.target.arch.replace("compute_", "sm_")
         front = [each for each in request.options if self.options.fullmatch(each)]
         front = [each for each in front if not each.startswith("-O")]
+        if not any(each.startswith("--cuda-feature") for each in front):
+            # clang's default is that of the CUDA on this machine, or PTX 4.2.
+            front.append(_FEATURE)
         self.flags = ["--target=nvptx64-nvidia-cuda", f"-march={arch}", *front]
 
     def attributes(self, kernels: Mapping[str, ReflectedFunction]) -> Mapping[str, str]:

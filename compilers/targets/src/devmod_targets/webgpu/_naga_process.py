@@ -82,6 +82,10 @@ def _capture(path: str, receive: object) -> None:
         raise OSError(f"{found} cannot be loaded")
 
 
+#: The beginnings of the features that compute shaders may need.
+_FEATURES = ("shader-", "subgroup", "immediates")
+
+
 def _device() -> Any:
     """Return a device whose shaders have the lines of the source, and do not check indices or bound
     loops.
@@ -92,7 +96,9 @@ def _device() -> Any:
 
     set_instance_extras(backends=["Vulkan"], flags=["Debug"])
     adapter = wgpu.gpu.request_adapter_sync()
-    device = adapter.request_device_sync(required_features=sorted(adapter.features))
+    # Those of the language. A device has some others with a permission alone, such as rays.
+    features = [each for each in adapter.features if each.startswith(_FEATURES)]
+    device = adapter.request_device_sync(required_features=sorted(features))
     native: Any = _api.libf
     create = native.wgpuDeviceCreateShaderModuleTrusted
     native.wgpuDeviceCreateShaderModule = lambda owner, shader: create(owner, shader, 0)
