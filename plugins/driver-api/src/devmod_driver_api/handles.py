@@ -200,10 +200,15 @@ class Streams(Handles):
         """Put the work of streams without an object, which are not destroyed yet, before the later
         work of the default stream.
         """
+        # CPython 3.14 may raise KeyboardInterrupt behind a condition in a loop, where no `with`
+        # statement around the loop ends. One around a call does.
         with self._lock:
-            for lease in [*self._leases.values()]:
-                if lease() is None and lease.value:
-                    self._put_before_default(lease.value)
+            self._put_all_before_default()
+
+    def _put_all_before_default(self) -> None:
+        for lease in [*self._leases.values()]:
+            if lease() is None and lease.value:
+                self._put_before_default(lease.value)
 
     def _end(self, cell: Cell) -> bool:
         if self._context.is_captured():

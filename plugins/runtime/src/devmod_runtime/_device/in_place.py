@@ -65,11 +65,8 @@ class InPlace:
             return None
         end = start + data.nbytes
         with _lock:
-            for reference in [*_calls]:
-                spans = getattr(reference(), "_spans", ())
-                at = bisect_left(spans, (start, end))
-                if (at and spans[at - 1][1] > start) or (at < len(spans) and spans[at][0] < end):
-                    return None
+            if _is_used(start, end):
+                return None
             if not self._spans:
                 _calls.add(ref(self, _calls.discard))
             insort(self._spans, (start, end))
@@ -103,6 +100,16 @@ class InPlace:
             self._stream.device.finish_in_place(memory, self._stream)
         if not self._written:
             self._stream.synchronize()
+
+
+def _is_used(start: int, end: int) -> bool:
+    """Return whether a call uses some of the bytes."""
+    for reference in [*_calls]:
+        spans = getattr(reference(), "_spans", ())
+        at = bisect_left(spans, (start, end))
+        if (at and spans[at - 1][1] > start) or (at < len(spans) and spans[at][0] < end):
+            return True
+    return False
 
 
 _lock = fork_safe(RLock())  # a handler of a signal may call too
