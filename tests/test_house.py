@@ -5,6 +5,7 @@ names alone, one version.
 from __future__ import annotations
 
 import ast
+import dis
 import importlib
 import re
 import subprocess
@@ -15,7 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import packages_distributions
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -343,6 +346,62 @@ def test_each_lock_is_one_that_an_interrupt_releases() -> None:
         if re.search(r"(threading|_thread)(\.| import .*\b)R?Lock\b", path.read_text())
     ]
     assert found == ["devmod._util.locks"]
+
+
+#: What a ``with`` statement holds that an interrupt must not leave held.
+HELD = re.compile(r"(^|[._])(lock|turn|removal|context)$")
+
+#: What CPython has between the end of an exception's handler and the jump behind it.
+AFTER_A_HANDLER = {"POP_TOP", "LOAD_CONST", "STORE_FAST", "DELETE_FAST"}
+
+
+def jumps_out_of_range(code: CodeType) -> Iterator[int]:
+    """Yield the lines of a function's jumps to the begin of a loop that are out of the range of the
+    ``with`` statement around the loop, also those of the functions in it.
+
+    CPython since 3.12 makes such a jump of a condition that is false, and looks at signals there.
+    The jumps behind a handled exception, which are out of the range too, are left out.
+    """
+    instructions = list(dis.get_instructions(code))
+    ends = {
+        before.offset
+        for before, each in pairwise(instructions)
+        if "WITH_EXCEPT_START" in (before.opname, each.opname)
+    }
+    ranges = dis._parse_exception_table(code)  # type: ignore[attr-defined]  # typeshed lacks it
+
+    def end_of(offset: int) -> int | None:
+        return next((each.target for each in ranges if each.start <= offset < each.end), None)
+
+    line = code.co_firstlineno
+    is_handled = False
+    for each in instructions:
+        if each.positions is not None:
+            line = each.positions.lineno or line
+        if each.opname.startswith("JUMP_BACKWARD") and not is_handled:
+            end = end_of(each.argval)
+            if end in ends and end_of(each.offset) != end:
+                yield line
+        is_handled = each.opname == "POP_EXCEPT" or (is_handled and each.opname in AFTER_A_HANDLER)
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from jumps_out_of_range(each)
+
+
+@pytest.mark.row("R61")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython 3.11 makes no such jumps")
+def test_each_jump_in_a_loop_that_a_lock_protects_is_in_its_range() -> None:
+    found = []
+    for module, path in modules().items():
+        text = path.read_text()
+        lines = {*jumps_out_of_range(compile(text, str(path), "exec"))}
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.With) and any(
+                HELD.search(ast.unparse(each.context_expr)) for each in node.items
+            ):
+                inside = lines.intersection(range(node.lineno, (node.end_lineno or 0) + 1))
+                found += [f"{module}:{line}" for line in sorted(inside)]
+    assert found == [], "call a function that has the loop"
 
 
 def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None:

@@ -107,17 +107,22 @@ def register(
         library = torch.library.Library(namespace, "FRAGMENT")
         for name in names:
             operation = operations[name]
-            library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
-            library.impl(name, operation.run, "CompositeExplicitAutograd")
-            library.impl(name, operation.differentiate, "Autograd", with_keyset=True)
-            torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
+            _define(library, namespace, name, operation)
             operation.overload = getattr(found, name).default
-            if operation.updates:
-                for key in ("Conjugate", "Negative"):
-                    library.impl(name, operation.update_view, key)
         _libraries.append(library)
         known.update({name: (programs[name].place, identity) for name in names})
     return found
+
+
+def _define(library: Any, namespace: str, name: str, operation: _Operation) -> None:
+    """Define an operation in a library of PyTorch."""
+    library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
+    library.impl(name, operation.run, "CompositeExplicitAutograd")
+    library.impl(name, operation.differentiate, "Autograd", with_keyset=True)
+    torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
+    if operation.updates:
+        for key in ("Conjugate", "Negative"):
+            library.impl(name, operation.update_view, key)
 
 
 class _Operation:

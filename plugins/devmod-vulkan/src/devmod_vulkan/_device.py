@@ -775,15 +775,19 @@ class VulkanStream(Stream):
         self._release(out[0])
 
     def _release(self, value: int) -> None:
-        pending = self.pending
-        finished = []
         with self._lock:
-            while pending and pending[0][0] <= value:
-                finished.append(pending.popleft())
+            finished = self._take_finished(value)
         # Releasing may run finalizers, so it happens without the lock.
         for _, resources, release in finished:
             if release is not None:
                 release(resources)
+
+    def _take_finished(self, value: int) -> list[Any]:
+        pending = self.pending
+        finished = []
+        while pending and pending[0][0] <= value:
+            finished.append(pending.popleft())
+        return finished
 
     def wait_until(self, value: int) -> None:
         """Wait until the semaphore has `value`, and release the finished submissions."""

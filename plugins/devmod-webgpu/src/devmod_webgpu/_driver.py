@@ -241,29 +241,33 @@ def end_submissions() -> None:
 
 def _submit_all() -> None:
     with _submissions_lock:
-        # Not until it is empty: other threads may add launches all the time.
-        left = len(_submissions)
-        while left:
-            entry = _submissions[0]
-            done = 1
-            try:
-                if isinstance(entry, (Dispatch, Clear)):
-                    together = [entry]
-                    while (
-                        done < left
-                        and isinstance(other := _submissions[done], (Dispatch, Clear))
-                        and other.device is entry.device
-                    ):
-                        together.append(other)
-                        done += 1
-                    _submit_together(together)
-                else:
-                    device, commands = entry
-                    device.queue.submit(commands)
-            finally:
-                for _ in range(done):
-                    _submissions.popleft()
-            left -= done
+        _submit_in_turn()
+
+
+def _submit_in_turn() -> None:
+    # Not until it is empty: other threads may add launches all the time.
+    left = len(_submissions)
+    while left:
+        entry = _submissions[0]
+        done = 1
+        try:
+            if isinstance(entry, (Dispatch, Clear)):
+                together = [entry]
+                while (
+                    done < left
+                    and isinstance(other := _submissions[done], (Dispatch, Clear))
+                    and other.device is entry.device
+                ):
+                    together.append(other)
+                    done += 1
+                _submit_together(together)
+            else:
+                device, commands = entry
+                device.queue.submit(commands)
+        finally:
+            for _ in range(done):
+                _submissions.popleft()
+        left -= done
 
 
 def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:

@@ -131,11 +131,15 @@ class Transfers:
         if self.pending:
             driver = self._context.driver
             with self._context, driver.relaxed():
-                for transfer in [*self.pending]:
-                    event = transfer.event
-                    # An error of the device is raised by the wait for the copy.
-                    if event is not None and driver.is_done("is_event_done", event.value):
-                        self._finish(transfer)
+                self._finish_done()
+
+    def _finish_done(self) -> None:
+        driver = self._context.driver
+        for transfer in [*self.pending]:
+            event = transfer.event
+            # An error of the device is raised by the wait for the copy.
+            if event is not None and driver.is_done("is_event_done", event.value):
+                self._finish(transfer)
 
     def _finish(self, transfer: _Transfer) -> None:
         transfer.finish()

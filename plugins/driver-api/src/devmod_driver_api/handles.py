@@ -200,8 +200,6 @@ class Streams(Handles):
         """Put the work of streams without an object, which are not destroyed yet, before the later
         work of the default stream.
         """
-        # CPython 3.14 may raise KeyboardInterrupt behind a condition in a loop, where no `with`
-        # statement around the loop ends. One around a call does.
         with self._lock:
             self._put_all_before_default()
 
