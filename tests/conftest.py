@@ -68,6 +68,17 @@ def projects() -> dict[str, dict[str, Any]]:
     return {table["name"]: table for table in map(project, distributions())}
 
 
+@pytest.fixture(scope="session")
+def simulator() -> None:
+    """Build the driver of the simulated GPU, or skip the test with the reason."""
+    from devmod_simulators import UnavailableError, libcuda
+
+    try:
+        libcuda.build()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
 def of_all_workers(factory: pytest.TempPathFactory) -> Path:
     """Return the folder for files of the whole run, which pytest-xdist's workers share."""
     base = factory.getbasetemp()

@@ -24,6 +24,7 @@ import devmod.commands
 import devmod.errors
 import devmod.interop.tvm
 import devmod.plugins
+import devmod.targets
 import devmod.worker
 import devmod_conformance
 import devmod_readers.amdgpu
@@ -304,7 +305,7 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
         if not re.search(r"environ|getenv|read_number|Trial\(", text):
             continue
         tree = ast.parse(text)
-        constants = {}
+        constants: dict[str, object] = {"CHECKS_VARIABLE": devmod.targets.CHECKS_VARIABLE}
         for node in tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 constants[ast.unparse(node.targets[0])] = node.value.value

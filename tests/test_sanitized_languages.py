@@ -19,23 +19,15 @@ from sanitized_kernels import FORMS, cases, expected_parts
 
 import devmod
 from devmod.errors import DevmodError
-from devmod_simulators import UnavailableError, libcuda
 from devmod_targets.authoring import _library
 from devmod_workbench._tools import checks
 from devmod_workbench._tools.checks import NotCheckedError, check_simulator, compile_for_checks
 
+pytestmark = pytest.mark.usefixtures("simulator")
 #: The languages that reach the simulated GPU.
 LANGUAGES = tuple(FORMS)
 PROGRAM = Path(__file__).with_name("sanitized_kernels.py")
 EXAMPLES = Path(__file__).with_name("sanitized_examples.py")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def simulator() -> None:
-    try:
-        libcuda.build()
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 @cache

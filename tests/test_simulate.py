@@ -17,19 +17,11 @@ from interruptible import interruptible_python
 from simulate_command import python, simulate
 
 import devmod
-from devmod_simulators import UnavailableError, libcuda
 
+pytestmark = pytest.mark.usefixtures("simulator")
 PROGRAMS = Path(__file__).parent / "simulated"
 NAME = "simulated GPU (devmod-simulators)"
 NO_LAUNCH = "devmod-simulators: nothing was checked: no launch ran to its end\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def simulator() -> None:
-    try:
-        libcuda.build()
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 USE = """

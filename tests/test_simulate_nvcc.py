@@ -14,8 +14,6 @@ import pytest
 from simulate_command import python, simulate
 from vendor_runtime import VendorRuntime
 
-from devmod_simulators import UnavailableError, libcuda
-
 PROGRAMS = Path(__file__).parent / "simulated"
 
 
@@ -30,12 +28,8 @@ def wheel_file(pattern: str) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nvcc() -> str:
+def nvcc(simulator: None) -> str:
     """The path of nvcc."""
-    try:
-        libcuda.build()
-    except UnavailableError as error:
-        pytest.skip(str(error))
     if not shutil.which("g++"):
         pytest.skip("g++ is not installed, which nvcc needs")
     return str(wheel_file("*/bin/nvcc"))

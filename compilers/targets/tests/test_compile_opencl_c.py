@@ -53,8 +53,13 @@ def test_each_form_of_a_target(target: str, formats: list[str]) -> None:
 
 @pytest.mark.parametrize("name", sorted(each.name for each in ROOT.glob("examples/opencl/*.cl")))
 def test_the_signature_is_that_of_opencl(name: str) -> None:
+    check_signature(name, CUDA)
+
+
+def check_signature(name: str, target: str) -> None:
+    """Compare an example for a target with the same one for opencl, and join them."""
     source = ROOT / "examples" / "opencl" / name
-    own, other = (devmod.compile(source, target) for target in (CUDA, "opencl"))
+    own, other = (devmod.compile(source, each) for each in (target, "opencl"))
     assert [*own.functions] == [*other.functions]
     for function, info in other.functions.items():
         expected = info.interface

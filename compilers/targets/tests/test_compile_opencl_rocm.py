@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from each_case import refusal
+from test_compile_opencl_c import check_signature
 
 import devmod
-from devmod import Interface
 
 pytestmark = pytest.mark.row("R58")
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,17 +48,7 @@ def test_each_processor(target: str, wave: int, version: int) -> None:
 
 @pytest.mark.parametrize("name", ["gaussian_blur", "mandelbrot", "matmul", "reduction", "softmax"])
 def test_the_signature_is_that_of_opencl(name: str) -> None:
-    source = ROOT / "examples" / "opencl" / f"{name}.cl"
-    own, other = (devmod.compile(source, target) for target in (ROCM, "opencl"))
-    assert [*own.functions] == [*other.functions]
-    for function, info in other.functions.items():
-        interface, expected = own.functions[function].interface, info.interface
-        assert isinstance(interface, Interface)
-        assert isinstance(expected, Interface)
-        assert interface.params == expected.params
-        assert interface.block == expected.block
-        assert interface.default_block == expected.default_block
-    devmod.bundle(own, other)
+    check_signature(f"{name}.cl", ROCM)
 
 
 def test_the_sizes_of_a_launch_are_hips_hidden_arguments() -> None:

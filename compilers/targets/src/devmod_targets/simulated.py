@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from devmod import Module
+    from devmod import FunctionInfo, Module, TargetSpec
     from devmod_targets._read_source import SourceText
     from devmod_targets.vulkan.flat import FlatSource
 
@@ -62,7 +62,7 @@ def compile_for_checks(source: PathLike[str], target: str = "") -> Module:
     text = read_source(source, spec, None)
     language = language_of(spec, None, text.suffix) or next(iter(spec.languages.values()))
     try:
-        if takes(find_spec(SIMULATED), language):
+        if takes(_spec(), language):
             for_simulator = _TARGET
             if own.kind == SIMULATED:
                 for_simulator = _checked_target(str(own))
@@ -78,10 +78,16 @@ def compile_for_checks(source: PathLike[str], target: str = "") -> Module:
         raise
 
 
+def _spec() -> TargetSpec:
+    """Return the spec of the simulated GPU's kind."""
+    spec = find_spec(SIMULATED)
+    assert spec is not None
+    return spec
+
+
 def languages() -> list[str]:
     """Return the languages of sources that can be checked."""
-    simulated = find_spec(SIMULATED)
-    assert simulated is not None
+    simulated = _spec()
     own = [each for each in simulated.languages.values() if each in simulated.preprocessed]
     return [*own, *_WAYS]
 
@@ -113,8 +119,7 @@ def _compile_own(source: PathLike[str], text: SourceText, target: str, language:
         return module
     sources = {os.path.basename(path): text_of(path) for path in files_read(module) or ()}
     sources[text.shown_name] = text.text
-    ptx = with_sources(ptx, sources, functions.values())
-    return create_own(SIMULATED, ptx.encode(), "ptx", functions)
+    return _module(ptx, functions, sources)
 
 
 def _request(text: SourceText, language: str) -> CompileRequest:
@@ -134,19 +139,15 @@ def _by_slang(source: PathLike[str], text: SourceText) -> Module:
     from devmod_targets.slang.compile import compile as compile_slang
     from devmod_targets.vulkan.compile import hlsl_entries
 
-    simulated = find_spec(SIMULATED)
-    assert simulated is not None
-    compiler = import_compiler(simulated)[0]
+    compiler = import_compiler(_spec())[0]
     orders = _orders(source)
     modules = []
     for entry in hlsl_entries(text.text, text.name):
         request = _request(text, "HLSL")
         payload = compile_slang(request.replace(name_expressions=(entry,)), compiler)
         assert isinstance(payload.code, bytes)
-        ptx = payload.code.decode()
-        for name, info in payload.fmap.items():
-            ptx = with_sources(ptx, None, [info], orders.get(name, ()))
-        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", payload.fmap))
+        (name,) = payload.fmap
+        modules.append(_module(payload.code.decode(), payload.fmap, order=orders.get(name, ())))
     return _joined(modules)
 
 
@@ -192,9 +193,7 @@ def _translated(compiled: Module, file: str, flat: FlatSource | None = None) -> 
     """Translate the shaders of a module of Vulkan, and give them the lines of a source."""
     from devmod_targets.spirv_ptx import translate
 
-    simulated = find_spec(SIMULATED)
     payload = payload_of(compiled)
-    assert simulated is not None
     assert payload is not None
     spec, _, functions, code = payload
     assert isinstance(code, Mapping)
@@ -210,9 +209,8 @@ def _translated(compiled: Module, file: str, flat: FlatSource | None = None) -> 
             translation = translate(shader, location=file, source=flat.text)
             ptx = flat.with_lines(translation.ptx)
             sources = flat.sources()
-        fmap = merge_declared(simulated, {name: translation.functions[info.name]}, None)
-        ptx = with_sources(ptx, sources, fmap.values())
-        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", fmap))
+        fmap = merge_declared(_spec(), {name: translation.functions[info.name]}, None)
+        modules.append(_module(ptx, fmap, sources))
     return _joined(modules)
 
 
@@ -220,17 +218,25 @@ def _by_naga(_: PathLike[str], text: SourceText) -> Module:
     """Translate the SPIR-V that naga writes for WGSL, with its lines."""
     from devmod_targets.webgpu.naga_spirv import translate_wgsl
 
-    simulated = find_spec(SIMULATED)
-    assert simulated is not None
     request = _request(text, "WGSL")
     names: list[str] = []
     modules = []
     for entry, translation in translate_wgsl(text.text, text.shown_name).items():
         names.append(function_name(request, entry, names))
-        fmap = merge_declared(simulated, {names[-1]: translation.functions[entry]}, None)
-        ptx = with_sources(translation.ptx, None, fmap.values())
-        modules.append(create_own(SIMULATED, ptx.encode(), "ptx", fmap))
+        fmap = merge_declared(_spec(), {names[-1]: translation.functions[entry]}, None)
+        modules.append(_module(translation.ptx, fmap))
     return _joined(modules)
+
+
+def _module(
+    ptx: str,
+    functions: Mapping[str, FunctionInfo],
+    sources: Mapping[str, str] | None = None,
+    order: Sequence[str] = (),
+) -> Module:
+    """Return the module of PTX, which gets sources and names of parameters (`with_sources`)."""
+    ptx = with_sources(ptx, sources, functions.values(), order)
+    return create_own(SIMULATED, ptx.encode(), "ptx", functions)
 
 
 def _joined(modules: Sequence[Module]) -> Module:

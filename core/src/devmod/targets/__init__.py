@@ -41,6 +41,8 @@ KINDS = tuple(kind for kind in NAMES if kind != PROGRAM)
 EXAMPLE = "opencl"
 #: The kind of the simulated GPU of devmod-simulators.
 SIMULATED = "cuda"
+#: The environment variable with the checks of the simulated GPU, in processes that run with them.
+CHECKS_VARIABLE = "DEVMOD_STANDIN_SANITIZE"
 #: The format of shared objects. The name of a loader has their machine too: ``so_<machine>``.
 SHARED_OBJECT = "so"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from devmod.backend import DiskCache, environment_flag, environment_text, find_spec
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
+from devmod.targets import CHECKS_VARIABLE
 
 #: What pip installs for the compiler of the receiver.
 DISTRIBUTION = "devmod-cuda[jit]"
@@ -77,7 +78,7 @@ def lines_for_simulator() -> str:
     """Return why PTX needs the lines of its source: "checks" or "errors" of the simulated GPU, or
     "".
     """
-    if environment_text("DEVMOD_STANDIN_SANITIZE"):
+    if environment_text(CHECKS_VARIABLE):
         return "checks"
     is_below_command = "libdevmod_cubins" in environment_text("LD_PRELOAD")
     if is_below_command or environment_text("DEVMOD_CUDA_DRIVER") == "simulator":

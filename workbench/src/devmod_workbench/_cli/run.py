@@ -31,7 +31,13 @@ from devmod.worker import End
 from devmod_workbench._cli._describe import open_file
 from devmod_workbench._tools.checks import compile_for_checks, run_with_checks
 from devmod_workbench._tools.launches import describe_launch, file_settings, launched
-from devmod_workbench._tools.options import DIMS, call_arguments, grid_option, timeout_option
+from devmod_workbench._tools.options import (
+    DIMS,
+    call_arguments,
+    grid_option,
+    sanitize_option,
+    timeout_option,
+)
 from devmod_workbench._tools.values import check_output, read_launch, split_assignments
 
 VALUES = """\b
@@ -133,14 +139,9 @@ Exit status:
     metavar="TARGET",
     help="FILE is a source: compile it for TARGET before the launch, as `devmod compile` does.",
 )
-@click.option(
-    "--sanitize",
-    is_flag=False,
-    flag_value="",
-    metavar="[=CHECKS]",
-    help="Launch on the simulated GPU, with all checks of `devmod simulate` or some: a source, or the cuda candidate of a file.",
+@sanitize_option(
+    "Launch on the simulated GPU, with all checks of `devmod simulate` or some: a source, or the cuda candidate of a file."
 )
-@click.option("--simulated", is_flag=True, hidden=True)
 @json_option
 @debug_option
 @click.pass_context

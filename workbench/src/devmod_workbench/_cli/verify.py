@@ -25,6 +25,7 @@ from devmod_workbench._tools.options import (
     atol_option,
     call_arguments,
     rtol_option,
+    sanitize_option,
     timeout_option,
 )
 from devmod_workbench._tools.values import read_launch, split_assignments
@@ -64,14 +65,9 @@ Exit status:
     is_flag=True,
     help="Fail if nothing was compared for a function, such as one with one candidate.",
 )
-@click.option(
-    "--sanitize",
-    is_flag=False,
-    flag_value="",
-    metavar="[=CHECKS]",
-    help="Launch the cuda candidates on the simulated GPU, with all checks of `devmod simulate`, or some.",
+@sanitize_option(
+    "Launch the cuda candidates on the simulated GPU, with all checks of `devmod simulate`, or some."
 )
-@click.option("--simulated", is_flag=True, hidden=True)
 @json_option
 @debug_option
 @click.pass_context

@@ -12,14 +12,12 @@ from typing import Any
 from devmod import Array, Module, device
 from devmod.backend import environment_text
 from devmod.errors import CompileError, DevmodError, not_installed
-from devmod.targets import SIMULATED
+from devmod.targets import CHECKS_VARIABLE, SIMULATED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_runtime._launch.function import Function
 
-#: The checks of the simulated GPU, in processes below `devmod simulate --sanitize`.
-_CHECKS = "DEVMOD_STANDIN_SANITIZE"
 #: The exit status of a command that could not check a source.
 NOT_CHECKED = 3
 
@@ -63,7 +61,7 @@ def check_simulator(what: str) -> None:
 
 def is_sanitized(device_name: str) -> bool:
     """Return whether launches on a device, such as "cuda:0", are checked."""
-    return device_name.startswith(f"{SIMULATED}:") and bool(environment_text(_CHECKS))
+    return device_name.startswith(f"{SIMULATED}:") and bool(environment_text(CHECKS_VARIABLE))
 
 
 def run_with_checks(command: str, checks: str) -> int:

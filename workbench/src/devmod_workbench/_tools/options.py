@@ -38,6 +38,20 @@ def timeout_option(text: str, default: float | None = None) -> Callable[..., Any
     )
 
 
+def sanitize_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option --sanitize with a text for its help, and the hidden one that the command
+    has below `devmod simulate` (`run_with_checks`).
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option("--simulated", is_flag=True, hidden=True)(command)
+        return click.option(
+            "--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]", help=text
+        )(command)
+
+    return add
+
+
 threads_option = click.option(
     "--threads",
     metavar=DIMS,

@@ -9,6 +9,7 @@ of the argument.
 from __future__ import annotations
 
 from devmod.backend import environment_text
+from devmod.targets import CHECKS_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
 
-#: The checks of the simulated GPU.
-CHECKS = "DEVMOD_STANDIN_SANITIZE"
 #: The name of the declarations.
 KERNELS = "devmod kernels"
 _MARK = "\n//| "
@@ -25,7 +24,7 @@ _MARK = "\n//| "
 
 def is_checked() -> bool:
     """Return whether this process compiles for the checks of the simulated GPU."""
-    return bool(environment_text(CHECKS))
+    return bool(environment_text(CHECKS_VARIABLE))
 
 
 def carries_sources(ptx: str) -> bool:
