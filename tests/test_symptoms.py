@@ -222,12 +222,15 @@ def no_candidate() -> object:
 
 
 def no_driver() -> object:
-    """The other tests of the process may have opened a stand-in."""
+    """The other tests of the process may have opened a stand-in, also for the processes that it
+    starts.
+    """
     if ctypes.util.find_library("cuda"):
         pytest.skip("the driver is installed here")
     raise RuntimeError(
         run_python(
-            "import devmod\ntry: devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error: print(error)"
+            "import devmod\ntry: devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error: print(error)",
+            DEVMOD_CUDA_DRIVER="",
         ).strip()
     )
 
