@@ -96,6 +96,9 @@ SETTINGS = (
 )
 
 
+#: What `devmod_simulators.sanitize` sets for good.
+SIMULATED = ("CUDA_FORCE_PTX_JIT", "DEVMOD_CUDA_DRIVER")
+
 COLLECTION = "start and collection"
 SHARED = "the end of what tests share, such as the browser"
 #: The processor's seconds, user and system, of this process and of those that it has waited for.
@@ -120,6 +123,20 @@ def own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
     unknown = _unknown_files(cache)
     assert not unknown, f"devmod cache neither shows nor removes {unknown}"
+
+
+@pytest.fixture(autouse=True)
+def own_driver() -> Iterator[None]:
+    """The simulated GPU of `sanitize`, which a process keeps, only for the processes of the same
+    test: another test may expect that there is no device.
+    """
+    before = {name: os.environ.get(name) for name in SIMULATED}
+    yield
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _unknown_files(cache: Path) -> list[str]:

@@ -230,7 +230,6 @@ def no_driver() -> object:
     raise RuntimeError(
         run_python(
             "import devmod\ntry: devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error: print(error)",
-            DEVMOD_CUDA_DRIVER="",
         ).strip()
     )
 
