@@ -404,6 +404,29 @@ def test_each_jump_in_a_loop_that_a_lock_protects_is_in_its_range() -> None:
     assert found == [], "call a function that has the loop"
 
 
+#: The modules of Python's that import pathlib, and those of the runtimes that may import one: they
+#: are imported for the kit, or in a thread that no interrupt reaches.
+PATHLIB = re.compile(r"(pathlib|zipfile|importlib\.(metadata|resources))\b")
+WITHOUT_INTERRUPTS = re.compile(r"devmod_webgpu\._load|.*\._conformance")
+
+
+def test_no_first_use_imports_pathlib() -> None:
+    """Python 3.13 cannot import it again after an interrupt. `import_with_pathlib` can, and a
+    thread of `call_uninterrupted` gets none.
+    """
+    found = set()
+    for module, path in modules().items():
+        if not path.is_relative_to(ROOT / "plugins") and not path.is_relative_to(ROOT / "core"):
+            continue
+        for node, is_for_types in statements(path):
+            names = [each.name for each in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{each}" for each in names]
+            if not is_for_types and any(map(PATHLIB.match, names)):
+                found.add(module)
+    assert [each for each in sorted(found) if not WITHOUT_INTERRUPTS.fullmatch(each)] == []
+
+
 def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None:
     """Every folder is one of `devmod.backend.temporary_folder`, but those of a build in a source
     tree and of devmod unpack.

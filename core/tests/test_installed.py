@@ -54,6 +54,32 @@ def test_one_file(folder: Path) -> None:
     assert (module.kind, module.save_to_bytes()) == ("first", b"1")
 
 
+INTERRUPTED = """
+import sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in ("pathlib", "zipfile") or name.startswith("importlib.resources"):
+        del sys.modules[name]
+def interrupt(frame, event, argument):
+    if frame.f_code.co_filename.endswith(("pathlib/_local.py", "pathlib.py")):
+        raise KeyboardInterrupt
+sys.settrace(interrupt)
+try:
+    import pathlib
+except KeyboardInterrupt:
+    print("interrupted")
+sys.settrace(None)
+import devmod
+print(*devmod.installed("one"))
+"""
+
+
+def test_after_an_interrupt_of_the_first_import_of_pathlib(folder: Path, tmp_path: Path) -> None:
+    """Python 3.13 has pathlib as a package, and cannot import it again."""
+    kernels(folder, "one", "one_file", k=FIRST)
+    out, errors = run(INTERRUPTED, [folder], tmp_path / "cache")
+    assert (out, errors) == ("interrupted\nf\n", "")
+
+
 def test_several_files_are_candidates(folder: Path) -> None:
     kernels(folder, "several", "several_files", b=SECOND, a=FIRST)
     (folder / "several_files" / "notes.txt").touch()

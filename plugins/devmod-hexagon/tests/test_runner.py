@@ -107,7 +107,7 @@ def test_requests_before_the_end_of_the_input_are_answered(device: Any) -> None:
         _emulator.find_emulator(),
         "-cpu",
         device.arch,
-        str(_emulator.RUNNER),
+        _emulator.RUNNER,
         str(1 << 20),
         str(arena),
     ]

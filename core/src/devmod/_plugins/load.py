@@ -203,10 +203,10 @@ def bundle_files(package: Any) -> list[Traversable]:
     """
     if not hasattr(package, "__path__"):
         return []
-    from importlib.resources import files
+    from devmod._util.imports import import_with_pathlib
 
     results = []
-    for each in files(package).iterdir():
+    for each in import_with_pathlib("importlib.resources").files(package).iterdir():
         if each.name.endswith(".devmod") and each.is_file():
             results.append(each)
     return sorted(results, key=lambda each: each.name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
 from devmod_hexagon._runner import RunnerThread
 
 #: The program in this wheel. It is built for v66, and every emulator runs v66.
-RUNNER = Path(__file__).with_name("runner")
+RUNNER = os.path.join(os.path.dirname(__file__), "runner")
 #: The architectures that `find_arch` tries, the newest first.
 _ARCHS = ("v81", "v79", "v75", "v73", "v71", "v69", "v68", "v67", "v66")
 _CACHE = DiskCache("hexagon")
@@ -81,7 +80,7 @@ def find_arch(emulator: str) -> str:
 
 def runner_command(emulator: str, arch: str) -> list[str]:
     """Return the command of a runner in an emulator with an architecture."""
-    return [emulator, "-cpu", arch, str(RUNNER)]
+    return [emulator, "-cpu", arch, RUNNER]
 
 
 def memory_bytes() -> int:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from importlib import metadata
+from importlib import import_module
+
+from devmod_runtime import call_uninterrupted
 
 #: The name of its platform. The platform of Intel's GPUs has another.
 INTEL_CPU = "Intel(R) OpenCL"
@@ -56,6 +58,9 @@ def open_platform() -> int:
 
 def library_path() -> str:
     """Return the path of the driver's library in its wheel; "" if that is not installed."""
+    # It imports pathlib, which Python 3.13 cannot import again after an interrupt of the first
+    # import.
+    metadata = call_uninterrupted(import_module, "importlib.metadata")
     try:
         files = metadata.files(_DISTRIBUTION) or ()
     except (metadata.PackageNotFoundError, OSError):
