@@ -20,7 +20,7 @@ import pytest
 from backend_checks import first_device
 from command_line import call
 from distributions import install
-from each_case import refusal
+from each_case import check_each, refusal
 from interruptible import HANGS, interruptible_python
 from PIL import Image
 
@@ -371,7 +371,7 @@ def test_run_and_verify_warn_of_missing_dimensions(
     words = ["run", tmp_path / "k.devmod", "rows", "y=zeros[5,100]", "width=100"]
     assert (
         call(capfd, *words, "height=5", "--threads", "100", *guard)[2].count(
-            f"devmod: warning: {text}\n"
+            f"devmod: warning: {text.replace('threads=(100, 1)', '--threads 100,1')}\n"
         )
         == 1
     )
@@ -454,6 +454,36 @@ def test_the_errors_of_run_name_the_argument(
     Path("random.npy").write_bytes(b"no array")
     status, _, err = call(capsys, "run", file, "saxpy", *words, "--threads", "8")
     assert (status, err[: len(text) + 15]) == (1, f"devmod: error: {text}"), err
+
+
+@pytest.mark.usefixtures("in_process")
+def test_errors_of_a_launch_name_options_and_names_of_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    source = "kernel void f(global const float *in, global float *out) { out[get_global_id(0)] = in[get_global_id(0)]; }"
+    devmod.save(devmod.compile(source, "opencl"), tmp_path / "f.devmod")
+    words = ["in=random[8]", "out=zeros[8]"]
+    subject = "devmod: error: the opencl function 'f'"
+
+    def check(case: tuple[str, list[str], str]) -> None:
+        command, given, text = case
+        status, _, err = call(capsys, command, tmp_path / "f.devmod", "f", *given)
+        assert (status, err) == (1, f"{subject} {text}\n")
+
+    needs = "needs --threads, the number of threads, or --grid, the number of blocks: an int, or up to three ints for x, y, z"
+    twice = "was given --grid 2 and --threads 8: give --grid, the number of blocks, or --threads, the number of threads"
+    cases = [
+        ("run", words, needs),
+        ("bench", words, needs),
+        *((each, [*words, "--threads", "8", "--grid", "2"], twice) for each in ("run", "verify")),
+        ("run", ["im=zeros[8]"], "has no argument 'im'; its arguments: 'in', 'out'"),
+        ("run", ["out=zeros[8]"], "is missing an argument: 'in'; it takes 2 arguments (in, out)"),
+    ]
+    check_each(cases, check)
+    printed = call(
+        capsys, "run", tmp_path / "f.devmod", "f", *words, "--threads", "8", "--print", "in"
+    )
+    assert printed[1].splitlines()[1] == "in: float32[8]"
 
 
 @pytest.mark.parametrize("number", ["nan", "-1", "inf"])

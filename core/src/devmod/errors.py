@@ -30,7 +30,15 @@ class DevmodError(Exception):
         The whole text.
     kind, key, distribution, function, argument, log
         The facts of the message, for programs. `log` is escaped, the others are not.
+
+    Attributes
+    ----------
+    keywords : sequence of str
+        The keywords of the call that the message has as Python writes them, such as "threads" of
+        ``threads=64``. Who prints the message for users of another form writes these in that form.
     """
+
+    keywords: Sequence[str] = ()
 
     def __init__(
         self,

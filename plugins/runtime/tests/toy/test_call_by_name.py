@@ -123,7 +123,7 @@ def test_a_parameter_with_the_name_of_a_launch_keyword_takes_an_underscore(
     f.replace(keywords_only="a reason")(n=2, grid_=7, grid=1, block=1)
     assert queued(devices[0]) == [[b"\7\0\0\0", b"\2\0\0\0"]] * 3
     assert refusal(devmod.ArgumentError, f, n=2, grid=7, block=1) == (
-        "the toy function 'f' is missing an argument: 'grid'; it takes 2 arguments (grid, n). Give 'grid' as grid_= in a call by name"
+        "the toy function 'f' is missing an argument: 'grid'; it takes 2 arguments (grid, n). Give 'grid' as grid_="
     )
 
 

@@ -7,14 +7,12 @@ docs/design/command-line.md has the reasons.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from io import StringIO
-from shlex import quote
 from traceback import format_exception
 from typing import Any
 
@@ -37,13 +35,9 @@ from devmod_workbench._cli import _output
 from devmod_workbench._cli._known import GROUPS, KNOWN, SYNONYMS, KnownCommand
 from devmod_workbench._cli._options import SuggestingGroup, debug_option
 from devmod_workbench._tools.checks import NOT_CHECKED, NotCheckedError
+from devmod_workbench._tools.typed import typed_error
 
 GROUP = "devmod.commands"
-#: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'),
-#: 'opencl')``, ``devmod.load_from_file('k.ptx')``.
-_COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), '([^']*)'\)")
-_DEFINES = re.compile(r"defines=\{'(\w+)': 1\}")
-_LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
 
 
 class Commands(SuggestingGroup):
@@ -173,7 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: show_once(str(message), type(message))
+            warnings.showwarning = lambda message, *_, **__: show_once(
+                typed_error(message), type(message)
+            )
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
@@ -227,18 +223,16 @@ def _usage_text(error: click.ClickException) -> str:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning to standard error, for ``warnings.showwarning``."""
-    _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {message}", err=True)
+    text = str(message)
+    if isinstance(message, Warning):
+        text = typed_error(message)
+    _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {text}", err=True)
 
 
 def error_text(error: BaseException) -> tuple[str, str]:
     """Return the text of a command's error, and the log of a compiler or ""."""
     if isinstance(error, DevmodError):
-        # Calls of Python in the text become commands.
-        text = _COMPILE.sub(
-            lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error)
-        )
-        text = _DEFINES.sub(r"devmod compile -D \1=1", text)
-        text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
+        text = typed_error(error)
         if isinstance(error, CompileError):
             return text, error.log
         return text, ""

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from devmod import Module
+from devmod.backend import LAUNCH_KEYWORDS
 from devmod.commands import (
     STDIN,
     complete_function,
@@ -34,6 +35,7 @@ from devmod_workbench._tools.options import (
     threads_option,
     timeout_option,
 )
+from devmod_workbench._tools.typed import typed
 from devmod_workbench._tools.values import read_counts, read_launch, split_assignments
 
 
@@ -157,7 +159,7 @@ def command(
     elif as_csv:
         echo_lines(benchmark.to_csv().rstrip("\n"))
     else:
-        echo_lines(str(benchmark))
+        echo_lines(typed(str(benchmark), LAUNCH_KEYWORDS))
         if plot is not None:
             echo(f"{plot}: a plot of {count_text(number, 'measurement')}")
     if number < len(benchmark.measurements):

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import click
 
 from devmod import Module, TuningRecord
-from devmod.backend import read_tuning_file, replacing, tuning_of, usable_functions, walk
+from devmod.backend import (
+    LAUNCH_KEYWORDS,
+    read_tuning_file,
+    replacing,
+    tuning_of,
+    usable_functions,
+    walk,
+)
 from devmod.commands import (
     STDIN,
     debug_option,
@@ -50,6 +57,7 @@ from devmod_workbench._tools.tuning_files import (
     write_tuning_file,
 )
 from devmod_workbench._tools.tuning_results import read_results, record_on
+from devmod_workbench._tools.typed import typed
 from devmod_workbench._tools.values import split_assignments
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -193,7 +201,7 @@ def _finish(
         if as_json:
             print_json(result.to_dict())
         else:
-            echo_lines(str(result))
+            echo_lines(typed(str(result), LAUNCH_KEYWORDS))
     if result.records and not as_json:
         _report(target, result.records)
     path = options["plot"]

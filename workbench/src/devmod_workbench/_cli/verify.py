@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from devmod.backend import LAUNCH_KEYWORDS
 from devmod.commands import (
     debug_option,
     echo_lines,
@@ -28,6 +29,7 @@ from devmod_workbench._tools.options import (
     sanitize_option,
     timeout_option,
 )
+from devmod_workbench._tools.typed import typed
 from devmod_workbench._tools.values import read_launch, split_assignments
 from devmod_workbench._tools.verify import verify
 
@@ -109,7 +111,7 @@ def command(
     if as_json:
         print_json(verification.to_dict())
     else:
-        echo_lines(str(verification))
+        echo_lines(typed(str(verification), LAUNCH_KEYWORDS))
     if verification.uncompared:
         echo_lines(
             f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}",

@@ -8,10 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from devmod.backend import escape, find_spec, np
+from devmod.backend import LAUNCH_KEYWORDS, escape, find_spec, np
 
 #: What `_dimensions_read` has returned.
 _known: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+class DimensionsWarning(UserWarning):
+    """A warning that names keywords of the launch, as an error does."""
+
+    keywords = LAUNCH_KEYWORDS
 
 
 def warn_of_dimensions(
@@ -47,7 +53,7 @@ def warn_of_dimensions(
         read = _known.setdefault(function, _dimensions_read(function))
     if count < read:
         text = f"{function.label} reads its place in {read} dimensions, and the launch has {count}; give all, such as threads=(100, 1)"
-        warnings.warn(escape(text), stacklevel=4)
+        warnings.warn(DimensionsWarning(escape(text)), stacklevel=4)
 
 
 def _has_length_of_one(value: Any) -> bool:

@@ -515,7 +515,7 @@ def _by_number(values: Mapping[str, Any], count: int) -> Arguments:
 
 
 def _check_names(
-    function: Any, given: Iterable[str], params: Iterable[str], others: Collection[str]
+    function: Any, given: Iterable[str], params: Mapping[str, Param], others: Collection[str]
 ) -> None:
     lengths = ""
     if others and program_of(function) is not None:
@@ -523,12 +523,16 @@ def _check_names(
     for name in given:
         if name not in params and name not in others:
             suggestion = did_you_mean(name, [*params, *others])
-            raise ArgumentError(
+            error = ArgumentError(
                 f"{function.label} has no argument {name!r}{suggestion}; its arguments: {list_names(params)}{lengths}",
                 kind=function.kind,
                 function=function.name,
                 argument=name,
             )
+            error.keywords = [
+                each for each, param in params.items() if param.name not in ("", each)
+            ]
+            raise error
 
 
 def _program_arguments(

@@ -100,14 +100,16 @@ def _value_of(answer: Mapping[str, Any]) -> Any:
 def describe_argument_error(error: BaseException) -> list[str] | None:
     """Return what `argument_error` takes; None for another error."""
     if isinstance(error, ArgumentError):
-        return [str(error), error.kind, error.function, error.argument]
+        return [str(error), error.kind, error.function, error.argument, *error.keywords]
     return None
 
 
 def argument_error(fields: Sequence[str]) -> ArgumentError:
     """Return the ArgumentError of another process."""
-    text, kind, function, argument = fields
-    return ArgumentError(text, kind=kind, function=function, argument=argument)
+    text, kind, function, argument, *keywords = fields
+    error = ArgumentError(text, kind=kind, function=function, argument=argument)
+    error.keywords = keywords
+    return error
 
 
 class Conversation:

@@ -61,7 +61,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     named = (*expected, *saved, *printed)
     for name in named:
         _check_name(kernel, name)
-    params = parameters(kernel)
+    params = {param.name or name: param for name, param in parameters(kernel).items()}
     wanted = {
         name: read_array(name, path, params.get(name, UNTYPED)) for name, path in expected.items()
     }
@@ -79,7 +79,9 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
             target.synchronize()
             seconds = perf_counter() - begin
         arrays = results_of(kernel, call, named)
-        return (result, seconds, recorded, arrays), arrays
+        names = {keyword: param.name or keyword for keyword, param in parameters(kernel).items()}
+        own = {names.get(keyword, keyword): array for keyword, array in arrays.items()}
+        return (result, seconds, recorded, own), arrays
 
     if options["guard"]:
         result, seconds, recorded, results = guarded_twice(kernel, launch)
@@ -139,7 +141,7 @@ def _check_name(function: Function, name: str) -> None:
     arrays = []
     for each, param in parameters(function).items():
         if param.kind in ("buffer", "image"):
-            arrays.append(each)
+            arrays.append(param.name or each)
     program = program_of(function)
     if program is not None:
         arrays += program.states

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from math import inf
 
 from devmod.backend import (
+    LAUNCH_KEYWORDS,
     Capabilities,
     ConversionError,
     ProcessLocal,
@@ -450,7 +451,9 @@ class Device(ProcessLocal, ABC):
             The argument that is the reason, such as "grid".
         """
         text = f"the {self.kind} function {function!r} cannot be launched on {self}: {problem}"
-        return LaunchError(text, kind=self.kind, function=function, argument=argument)
+        error = LaunchError(text, kind=self.kind, function=function, argument=argument)
+        error.keywords = LAUNCH_KEYWORDS
+        return error
 
     def read_times(self, events: Sequence[Event]) -> None:
         """Wait for events and read their times together, before `Event.elapsed` is called for each.

@@ -12,6 +12,7 @@ from typing import Any
 from devmod import FunctionInfo, Interface, Param
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import (
+    LAUNCH_KEYWORDS,
     WRITE_ACCESS_TAG,
     array_bytes,
     dtype_name,
@@ -255,7 +256,9 @@ class Signature:
         self, text: str, argument: str = "", family: type[DevmodError] = ArgumentError
     ) -> DevmodError:
         """Return the error of a call. `text` follows the function in the message."""
-        return family(f"{self.label}{text}", kind=self.kind, function=self.name, argument=argument)
+        error = family(f"{self.label}{text}", kind=self.kind, function=self.name, argument=argument)
+        error.keywords = LAUNCH_KEYWORDS
+        return error
 
 
 def _untyped(arg_type: str) -> Param:

@@ -445,18 +445,21 @@ class ArgumentOrder:
             noun = "an argument"
         listed = ", ".join(each.label for each in missing)
         advice = ""
+        renamed: list[Argument | MemberArgument] = []
         if by_name:
             listed = list_names(each.name for each in missing)
             renamed = [each for each in missing if keyword_of(each) != each.name]
-            keywords = [f"{each.name!r} as {keyword_of(each)}=" for each in renamed]
-            if keywords:
-                advice = f". Give {', '.join(keywords)} in a call by name"
+            if renamed:
+                keywords = [f"{each.name!r} as {keyword_of(each)}=" for each in renamed]
+                advice = f". Give {', '.join(keywords)}"
         if any(map(is_record, args)):
             hints = [self.record_hint(each.number) for each in missing]
             advice += next(filter(None, hints), "")
-        return self._error(
+        error = self._error(
             f" is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name
         )
+        error.keywords = (*error.keywords, *map(keyword_of, renamed))
+        return error
 
     def record_hint(self, number: int) -> str:
         """Return the sentence about the record of an argument of the call, as the end of a message;

@@ -596,6 +596,7 @@ class Step:
         error.args = (f"{place}: {text}", *error.args[1:])
         error.argument = found
         error.function = self.program.name
+        error.keywords = ()  # they are those of the step, which its author has written
         return error
 
     def _error(self, problem: object, argument: str = "") -> ArgumentError:
