@@ -265,6 +265,10 @@ def test_the_miss_of_a_known_kind_has_the_command(tmp_path: Path) -> None:
     }
 
 
+#: The kinds in the errors of `misses`.
+KINDS = "cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"
+
+
 @pytest.mark.row("R4")
 def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -> None:
     groups = (
@@ -275,15 +279,15 @@ def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -
         "devmod.device",
         "devmod.conformance",
     )
+    lists = {
+        "devmod.targets": f". The targets here: {KINDS}",
+        "devmod.device": f". The kinds: {KINDS}",
+        "devmod.conformance": f". The kinds: {KINDS}",
+    }
     assert misses(tmp_path, [(group, "npu_9") for group in groups]) == {
         f"{group}.npu_9": [
             f"{group}.npu_9 is not registered, and no known distribution provides it; by convention it would be devmod-npu_9; "
-            "install that only if you trust its publisher"
-            + (
-                ". The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"
-                if group == "devmod.targets"
-                else ""
-            ),
+            "install that only if you trust its publisher" + lists.get(group, ""),
             "npu_9",
             "devmod-npu_9",
         ]
@@ -299,8 +303,8 @@ def test_the_miss_of_a_misspelt_kind_has_the_nearest_kind(tmp_path: Path) -> Non
     )
     ends = {key: text[0].partition("its publisher")[2] for key, text in found.items()}
     assert ends == {
-        "devmod.device.opncl": ". Did you mean 'opencl'?",
-        "devmod.conformance.vulcan": ". Did you mean 'vulkan'?",
+        "devmod.device.opncl": f". Did you mean 'opencl'? The kinds: {KINDS}",
+        "devmod.conformance.vulcan": f". Did you mean 'vulkan'? The kinds: {KINDS}",
         "devmod.create.opncl": "",  # these kinds come from files
     }
 

@@ -20,6 +20,7 @@ from each_case import refusal
 from forked import python
 
 import devmod
+from devmod.targets import KINDS
 
 NPU = {
     "devmod.create": {"npu": "devmod_npu:create"},
@@ -318,5 +319,17 @@ def test_a_hook_of_this_process_and_one_of_a_distribution_of_its_kind(register: 
 def test_an_unknown_kind_is_an_error() -> None:
     assert (
         refusal(devmod.ArgumentError, devmod.doctor, ["opncl"])
-        == "doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'?"
+        == f"doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'? The kinds: {', '.join(KINDS)}"
+    )
+    assert refusal(devmod.ArgumentError, devmod.doctor, ["foo"]).endswith(
+        f"has the kind 'foo'. The kinds: {', '.join(KINDS)}"
+    )
+
+
+def test_a_machine_without_a_runtime_is_told_so(tmp_path: Path) -> None:
+    code, out = doctor(tmp_path / "site", tmp_path / "cache")
+    assert (code, out.splitlines()[-1]) == (
+        0,
+        "No runtime is installed: files can be compiled and inspected here, and no function runs. To add one, that of OpenCL with a device "
+        'on the processor: pip install "devmod[opencl,pocl]"',
     )

@@ -36,6 +36,11 @@ _WHEELS = ("devmod-runtime", _COMPILERS, "devmod-models", "devmod-conformance")
 #: The state of a part whose plugin raises an error of a class. For other classes it is "problem".
 _FAILURES = ((NotRegisteredError, "not installed"), (DeviceNotFoundError, "no device"))
 _OTHER_FOLDER = "To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)"
+#: The last line of a machine that only compiles.
+_NO_RUNTIME = (
+    "No runtime is installed: files can be compiled and inspected here, and no function runs. "
+    f"To add one, that of OpenCL with a device on the processor: {pip_install('devmod[opencl,pocl]')}"
+)
 
 
 class Check(NamedTuple):
@@ -82,6 +87,12 @@ class Report:
         """
         return tuple(each for each in self.checks if each.state in STATES[2:])
 
+    @property
+    def _has_runtime(self) -> bool:
+        """Whether a runtime is installed, or none was looked for."""
+        states = {each.state for each in self.checks if each.part == "runtime"}
+        return states != {"not installed"}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
         return {"checks": [each._asdict() for each in self.checks], "problems": len(self.problems)}
@@ -101,8 +112,10 @@ class Report:
         count = len(self.problems)
         if count:
             lines.append(f"{count_text(count, 'problem')}.")
-        else:
+        elif self._has_runtime:
             lines.append("No problems.")
+        else:
+            lines.append(_NO_RUNTIME)
         return "\n".join(map(escape_line, lines))
 
     __repr__ = __str__
@@ -175,8 +188,9 @@ def _wanted(kinds: Iterable[str]) -> list[str]:
     wanted = list(dict.fromkeys(kinds))
     for kind in wanted:
         if kind not in known:
+            nearest = did_you_mean(str(kind), known) or "."
             raise ArgumentError(
-                f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}",
+                f"doctor: no installed distribution has the kind {kind!r}{nearest} The kinds: {', '.join(known)}",
                 argument="kinds",
             )
     return wanted or known

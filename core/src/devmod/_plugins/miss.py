@@ -89,18 +89,18 @@ def _spec(group: str, name: str) -> TargetSpec | None:
 
 
 def _suggestion(group: str, name: str) -> str:
-    """Return a sentence with the nearest name, and for targets the list of names; "" for the other
-    groups.
+    """Return a sentence with the nearest name, and the list of names; "" for the other groups.
 
     In the other groups a miss is common, and difflib is slow to import.
     """
     if group not in ("devmod.targets", "devmod.device", "devmod.conformance"):
         return ""
     known = sorted({*registry.registered(group), *KINDS} - {PROGRAM})
-    text = did_you_mean(name, known, cutoff=0.7)
-    if group != "devmod.targets":
-        return text
-    return f"{text or '.'} The targets here: {', '.join(known)}"
+    noun = "kinds"
+    if group == "devmod.targets":
+        noun = "targets here"
+    nearest = did_you_mean(name, known, cutoff=0.7)
+    return f"{nearest or '.'} The {noun}: {', '.join(known)}"
 
 
 def explain_name(group: str, name: str) -> str:
