@@ -93,6 +93,19 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
     assert not hasattr(stored, "__array_interface__")
 
 
+def test_a_module_is_not_called() -> None:
+    class Named(Minimal):
+        def __iter__(self) -> Any:
+            return iter(self.names)
+
+    assert refusal(devmod.ArgumentError, Named("saxpy"), 3, n=2) == (
+        "a module is no function: call one of its own, such as module['saxpy'](…); it has: 'saxpy'"
+    )
+    assert refusal(TypeError, Named()) == (
+        "a module is no function: call one of its own, such as module['name'](…); it has: none"
+    )
+
+
 def test_the_error_for_a_module_that_cannot_be_saved() -> None:
     module = Minimal()
     for act in (module.save_to_bytes, module.wire_parts):

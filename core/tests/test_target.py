@@ -140,6 +140,17 @@ def test_the_errors_for_invalid_targets(text: str, message: str) -> None:
     assert refusal(devmod.FormatError, Target.parse, text) == message
 
 
+@pytest.mark.parametrize("source", ["kernel void f(global float *x) { x[0] = 1; }" * 9, "k.cl"])
+def test_swapped_arguments_of_compile_do_not_print_the_source(source: str) -> None:
+    assert refusal(devmod.FormatError, devmod.compile, "cuda -arch=sm_90", source) == (
+        "the source is 'cuda -arch=sm_90', and the target is none: devmod.compile(source, 'cuda -arch=sm_90') takes the source first, a str "
+        "with its text or a pathlib.Path"
+    )
+    with pytest.raises(devmod.FormatError) as caught:
+        Target.parse(source)
+    assert len(str(caught.value)) < 250
+
+
 def test_a_target_with_options_is_not_a_kind() -> None:
     assert (
         refusal(devmod.FormatError, Target, "cuda -arch=sm_90")

@@ -12,8 +12,8 @@ from devmod._plugins.discovery import shared_scan
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
-from devmod.errors import CompileError
-from devmod.targets import PROGRAM
+from devmod.errors import CompileError, FormatError
+from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,17 @@ def compile(  # noqa: A001 - the public name
     >>> source = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
     >>> module = devmod.compile(source, "opencl")  # doctest: +SKIP
     """
-    parsed_target = Target.parse(target)
+    try:
+        parsed_target = Target.parse(target)
+    except FormatError:
+        if isinstance(source, str) and source.partition(" ")[0] in KINDS:
+            raise FormatError(
+                f"the source is {source!r}, and the target is none: devmod.compile(source, {source!r}) takes the source first, "
+                "a str with its text or a pathlib.Path",
+                kind=source.partition(" ")[0],
+                argument="target",
+            ) from None
+        raise
     with shared_scan():
         # The look-up raises the error of a miss.
         spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)

@@ -19,13 +19,15 @@ from devmod.errors import (
     FormatError,
     FunctionNotFoundError,
     function_not_found,
+    list_names,
+    quote_name,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any, Self, TypeAlias
+    from typing import Any, NoReturn, Self, TypeAlias
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
@@ -116,6 +118,15 @@ class Module(ProcessLocal, ABC):
     def format(self) -> str:
         """The format of the payload, such as "ptx"; "" without a payload."""
         return ""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Raise ArgumentError: a module has functions, which are called."""
+        names = [*self]
+        example = names[0] if names else "name"
+        raise ArgumentError(
+            f"a module is no function: call one of its own, such as module[{quote_name(example)}](…); it has: {list_names(names)}",
+            kind=self.kind,
+        )
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:

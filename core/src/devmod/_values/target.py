@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 from devmod._util.text import is_valid_name, lower_case_hint
 from devmod._values.value import Value
-from devmod.errors import FormatError
+from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,7 +173,9 @@ def _parse_options(text: str, words: Sequence[str]) -> dict[str, str]:
     for position, word in enumerate(words):
         key, equals, value = word[1:].partition("=")
         if not word.startswith("-") or not equals or not key:
-            message = f"the target {text!r} has {word!r}, which is not of the form -name=value"
+            message = (
+                f"the target {quote_name(text)} has {word!r}, which is not of the form -name=value"
+            )
             following = words[position + 1 : position + 2]
             if following and _is_split(word, following[0]):
                 suggestion = f"{word}={following[0]}"
