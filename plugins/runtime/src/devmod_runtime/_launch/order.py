@@ -487,8 +487,11 @@ class ArgumentOrder:
     def _wrong_count(self, count: int) -> str:
         tags = self._signature.tags
         behind = ""
-        if tags:
+        # TVM gives launch values, and its functions have no interface.
+        if tags and self._signature.interface is None:
             behind = f"; its launch values ({', '.join(tags)}) may follow them"
+        elif tags and count > len(self.positional):
+            behind = "; the launch is given by name, as in threads=…"
         verb = "was" if count == 1 else "were"
         return f" takes {self._count_text()}{behind}; {count} {verb} given"
 
