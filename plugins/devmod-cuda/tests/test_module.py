@@ -205,6 +205,7 @@ def test_a_binary_for_another_card(
     arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = fresh_device(standin, monkeypatch, arch=text.rpartition("sm_")[2])
+    monkeypatch.setattr(type(device), "is_simulated", False)
     code = bytes(
         devmod.compile(
             ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")
@@ -215,6 +216,24 @@ def test_a_binary_for_another_card(
     assert isinstance(error, devmod.DeviceNotFoundError)
     assert str(error) == f"the cuda payload of format {fmt!r} " + text.format(device=device)
     assert standin.calls("cuModuleLoadDataEx") == calls
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("arch", "device_arch", "advised"),
+    [("sm_80", "90", "compute_80"), ("sm_120", "90", "compute_90"), ("sm_90a", "89", "compute_89")],
+)
+def test_a_cubin_for_another_simulated_card_needs_ptx(
+    arch: str, device_arch: str, advised: str, standin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = fresh_device(standin, monkeypatch, arch=device_arch)
+    code = bytes(devmod.compile(ADD, f"cuda -arch={arch}").code)  # type: ignore[attr-defined]
+    error = error_of(devmod.create("cuda", code, "cubin", {"add": add_info()}))
+    assert (
+        str(error)
+        == f"the cuda payload of format 'cubin' is a cubin for {arch}, which does not run on {device}, sm_{device_arch}; "
+        f"the simulated GPU executes PTX: compile it for cuda -arch={advised}"
+    )
 
 
 @pytest.mark.row("R40")

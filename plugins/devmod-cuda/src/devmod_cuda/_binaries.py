@@ -138,6 +138,8 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
         )
     names = [name for name, _, _ in parts]
     advice = f"compile it for cuda -arch={_plain(device.arch)}"
+    if device.is_simulated and fmt != "ptx":
+        advice = f"the simulated GPU executes PTX: compile it for cuda -arch={_oldest_ptx(names, device.arch)}"
     if fmt == "fatbin":
         raise DeviceNotFoundError(
             f"{what} has code for {', '.join(names)}, and none of it runs on {device}, {_plain(device.arch)}; {advice}",
@@ -148,6 +150,16 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
         f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}",
         kind="cuda",
     )
+
+
+def _oldest_ptx(names: Sequence[str], arch: str) -> str:
+    """Return PTX that a device of an architecture executes, of an architecture of `names` if one is
+    as old.
+    """
+    numbers = []
+    for name in (*names, _plain(arch)):
+        numbers.append(int("".join(filter(str.isdecimal, name))))
+    return f"compute_{min(numbers)}"
 
 
 def _plain(arch: str) -> str:
