@@ -259,15 +259,15 @@ def test_the_command_prints_the_next_steps(
     [
         (
             ["Acme"],
-            "'Acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+            "'Acme' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end. Did you mean 'acme'?",
         ),
         (
             ["acme_"],
-            "'acme_' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+            "'acme_' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end. Did you mean 'acme'?",
         ),
         (
             ["../acme"],
-            "'../acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore",
+            "'../acme' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end",
         ),
         (
             ["devmod-acme"],

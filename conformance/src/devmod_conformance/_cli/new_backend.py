@@ -177,8 +177,13 @@ def _checked_kind(name: str) -> str:
             f"expected the name of the kind, {name.removeprefix('devmod-')!r}, got {name!r}. The distribution is devmod-<kind>"
         )
     if not is_valid_name(name) or name.endswith("_"):
+        hint = ""
+        lower = name.lower().rstrip("_")
+        if is_valid_name(lower) and lower not in NAMES:
+            hint = f". Did you mean {lower!r}?"
         raise click.UsageError(
-            f"{name!r} cannot be a kind: expected [a-z][a-z0-9_]{{0,31}} without a final underscore"
+            f"{name!r} cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, "
+            f"no underscore at the end{hint}"
         )
     if name in NAMES:
         raise click.UsageError(
