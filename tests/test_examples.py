@@ -22,7 +22,7 @@ from devmod_workbench._cli import main
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
-from build import SOURCES, compile_kind  # noqa: E402
+from build import ONE_SOURCE, SOURCES, compile_kind, compile_one_source  # noqa: E402
 
 #: The functions of the examples, with the types of their arguments. Buffers of vectors have the
 #: base type of the scalar ones.
@@ -71,6 +71,22 @@ def test_an_example_has_the_same_signature_and_a_block_on_each_kind(kind: str) -
         # A call needs no block.
         assert interface.open_block or interface.block or interface.default_block, name
     assert set(found) == set(SIGNATURES) - ({"resize"} if kind == "rocm" else set())
+
+
+@pytest.mark.row("R37", "R58")
+def test_each_example_in_opencl_c_is_one_function_of_four_kinds() -> None:
+    targets = ONE_SOURCE["OpenCL C"]
+    try:
+        made = [compile_one_source(ROOT, "OpenCL C", target) for target in targets]
+    except devmod.ToolchainNotFoundError as error:
+        pytest.skip(str(error))
+    module = devmod.bundle(*(each for modules in made for _, each in modules))
+    kinds: dict[str, list[str]] = {}
+    for each in module.imports:
+        for name in each.functions:
+            kinds.setdefault(name, []).append(each.kind)
+    on_all = ["opencl", "vulkan", "cuda", "rocm"]
+    assert kinds == dict.fromkeys(SIGNATURES, on_all) | {"resize": on_all[:3]}
 
 
 def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:

@@ -1,11 +1,11 @@
 """`make demo`: real wheels, two environments, the same files.
 
-Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's
-matmul, into one bundle. The kernels that have one source for several kinds go into another. A third
-has a program: one call launches five kernels. Environment B has devmod-core and the runtime wheels.
-It runs everything from those files on each device, compares with NumPy and draws pictures. Without
-NVIDIA's driver, CUDA's kernels run on the simulated GPU. ROCm's kernels run on the emulator of
-RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
+Environment A has the compilers of every kind and no runtime. It compiles examples/ for every kind,
+and TVM's matmul, into one bundle. The kernels that have one source for several kinds go into two
+others, by language. A fourth has a program: one call launches five kernels. Environment B has
+devmod-core and the runtime wheels. It runs everything from those files on each device, compares
+with NumPy and draws pictures. Without NVIDIA's driver, CUDA's kernels run on the simulated GPU.
+ROCm's kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
 """
 
 from __future__ import annotations
@@ -138,10 +138,10 @@ def main() -> None:
         shutil.rmtree(OUT / folder, ignore_errors=True)
         (OUT / folder).mkdir(mode=0o700)
 
-    step("environment A, the build box: devmod-core[build], no runtime")
+    step("environment A, the build box: devmod-core[build,build-vulkan-opencl], no runtime")
     a = environment(
         "build-box",
-        _requirements({"devmod-core[build]": core, **build_side}),
+        _requirements({"devmod-core[build,build-vulkan-opencl]": core, **build_side}),
         [core, *build_side.values()],
     )
     run(a, "-m", "devmod", "plugins")

@@ -3,9 +3,10 @@ without a runtime.
 
     python build.py <folder of the repository> <folder to write to>
 
-It writes kernels.devmod, where each kind has a source of its own, one_source.devmod, where several
-kinds have the same source, and pictures.devmod, which has a program: one function whose body is a
-list of launches. digests.json has the SHA-256 of the bytes of each module in this environment.
+It writes kernels.devmod, where each kind has a source of its own, slang.devmod and opencl_c.devmod,
+where several kinds have the same source in Slang or in OpenCL C, and pictures.devmod, which has a
+program: one function whose body is a list of launches. digests.json has the SHA-256 of the bytes of
+each module in this environment.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ONE_SOURCE = {
         "rocm -arch=gfx1100",
         "hexagon -arch=v66",
     ),
-    "OpenCL C": ("opencl",),
+    "OpenCL C": ("opencl", "vulkan", "cuda -arch=compute_75", "rocm -arch=gfx1100"),
 }
 #: The sources that a kind cannot have: those with barriers, and with the length of a buffer.
 NOT_FOR = {
@@ -181,15 +182,16 @@ def main(repository: Path, out: Path) -> None:
             out / "kernels.devmod",
             {kind: partial(compile_kind, repository, kind) for kind in SOURCES},
         ),
-        "one_source.devmod": save(
-            out / "one_source.devmod",
+    }
+    for language, targets in ONE_SOURCE.items():
+        name = f"{language.lower().replace(' ', '_')}.devmod"
+        digests[name] = save(
+            out / name,
             {
                 target.partition(" ")[0]: partial(compile_one_source, repository, language, target)
-                for language, targets in ONE_SOURCE.items()
                 for target in targets
             },
-        ),
-    }
+        )
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
     result = devmod.build(
         repository / "examples" / "applications" / "pictures",
