@@ -96,6 +96,9 @@ def load() -> Any:
             emu._get_ftz_lib()
     finally:
         tempfile.tempdir = before
+    # Its 16 registers of the hardware are the last ones of this count, and the one that it writes
+    # would be the operand 248, which is the constant 1 / (2 * pi).
+    emu.SGPR_COUNT += 16
     # Each launch decodes its instructions, which takes longer than to execute a small kernel.
     emu.decode_inst = cache(emu.decode_inst)
     return rdna3.CodeObject
