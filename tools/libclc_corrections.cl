@@ -434,6 +434,33 @@ INLINE half OV devmod_lgamma_r(half x, private int *p) {
 }
 EACH_SPACE(lgamma_r, half, int)
 
+// LLVM computes these by the processor's own instructions. libclc has integers and tables instead.
+#define EACH_WIDTH(MACRO, F, T)                                                                    \
+    MACRO(F, T) MACRO(F, T##2) MACRO(F, T##3) MACRO(F, T##4) MACRO(F, T##8) MACRO(F, T##16)
+#define OF_LLVM(F, T)                                                                              \
+    T OV F(T x) {                                                                                  \
+        return __builtin_elementwise_##F(x);                                                       \
+    }
+#define OF_LLVM3(F, T)                                                                             \
+    T OV F(T x, T y, T z) {                                                                        \
+        return __builtin_elementwise_##F(x, y, z);                                                 \
+    }
+#define OF_PROCESSOR(F)                                                                            \
+    EACH_WIDTH(OF_LLVM, F, float)                                                                  \
+    half OV F(half x) {                                                                            \
+        return F((float)x);                                                                        \
+    }                                                                                              \
+    V1(F, half, half)
+OF_PROCESSOR(exp)
+OF_PROCESSOR(exp2)
+OF_PROCESSOR(exp10)
+OF_PROCESSOR(log)
+OF_PROCESSOR(log2)
+OF_PROCESSOR(log10)
+EACH_WIDTH(OF_LLVM3, fma, half)
+EACH_WIDTH(OF_LLVM3, fma, float)
+EACH_WIDTH(OF_LLVM3, fma, double)
+
 // The hidden arguments of HIP have the sizes of a block 8 bytes behind their places in the packet.
 constant char *devmod_packet(void) {
     return (constant char *)__builtin_amdgcn_implicitarg_ptr() + 8;

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import test_il_kernels
 from one_source import OPENCL_C, check_one_source
+from test_il_functions import test_the_functions_of_floats as test_the_functions_of_floats
+
+import devmod
 
 pytestmark = [pytest.mark.row("R58"), pytest.mark.usefixtures("emulator")]
 TARGET = test_il_kernels.TARGETS["ROCm"]
@@ -31,3 +35,27 @@ for _name, _test in vars(test_il_kernels).copy().items():
 @pytest.mark.row("R37")
 def test_the_examples(device: Any) -> None:
     check_one_source(device, "OpenCL C", TARGET, OPENCL_C)
+
+
+#: LLVM replaces calls of functions with these names and types, whose definitions it takes for
+#: OpenCL's.
+OWN = """
+__device__ float powr(float x, float y) { return x - y; }
+__device__ float rootn(float x, int n) { return x + n; }
+extern "C" __global__ void k(float *x) { x[0] = powr(x[0], 2.0f); x[1] = rootn(x[1], 1); }
+"""
+
+
+def test_a_function_of_the_program_with_the_name_of_opencls(device: Any) -> None:
+    x = np.array([9, 7], "float32")
+    module = devmod.compile(OWN, TARGET, language="HIP")
+    module["k"].on(device)(x, grid=1, block=1)
+    assert x.tolist() == [7, 8]
+
+
+def test_a_function_of_constants_is_not_used_for_other_arguments(device: Any) -> None:
+    """LLVM puts the 0.5 into powr, and then took that function for pow."""
+    x = np.array([4, 0], "float32")
+    text = "kernel void k(global float *x) { float v = fabs(x[0]); x[0] = pow(v, 1.5f); x[1] = powr(v, 0.5f); }"
+    devmod.compile(text, TARGET, language="OpenCL C")["k"].on(device)(x, grid=1, block=1)
+    assert x.tolist() == [8, 2]

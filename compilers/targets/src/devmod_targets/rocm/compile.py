@@ -81,6 +81,10 @@ _LANGUAGES = {
 }
 #: The keys of `Payload.source` by clang's languages.
 _SOURCE_KEYS = {"hip": "hip", "ir": "ll", "assembler": "asm"}
+#: LLVM takes a function with the name and the types of one of OpenCL C for that function, also a
+#: program's own, and replaces its calls. A pow becomes a powr, in which LLVM may have put the
+#: arguments of the only other call.
+_OWN_FUNCTIONS = ("-mllvm", "-amdgpu-simplify-libcall=false")
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
@@ -177,7 +181,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         device_library = link_flags(modules, arch, wave, options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
-        flags = [*target_flags, *version, *device_library, *options.flags]
+        flags = [*target_flags, *_OWN_FUNCTIONS, *version, *device_library, *options.flags]
         try:
             code, (asm, warnings, reports), added = _build_code_object(
                 build, language, options, flags, [*machine, *version], has_host
