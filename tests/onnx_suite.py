@@ -264,13 +264,15 @@ def refused(arrays: dict[str, Any], place: str) -> str:
         "targets": [target],
         "name": "f",
         "dims": {},
-        "inputs": {name: f"{name}.npy" for name in arrays},
+        "states": {},
+        "labels": {},
+        "inputs": [{name: f"{name}.npy" for name in arrays}],
         "output": "case.devmod",
         "file": "case.devmod",
         "is_checked": True,
         "is_tuned": False,
         "half": "",
-        "expected": {},
+        "expected": [],
     }
     try:
         export(request, lambda *_: None)

@@ -645,6 +645,94 @@ def replace(monkeypatch: pytest.MonkeyPatch) -> Any:
     return partial(monkeypatch.setitem, OPERATORS)
 
 
+STATES = ("--state", "k=k2", "--state", "v=v2")
+
+
+def decoder() -> None:
+    """Write a model with two states: k is halved and gets x, and v gets the old k."""
+    nodes = "a = Mul(k, half) k2 = Add(a, x) s = ReduceSum<keepdims = 0>(k) y = Add(s, x) v2 = Identity(k) old = Identity(v)"
+    inputs = {name: (FLOAT, [4]) for name in ("x", "k", "v")}
+    half = stored(np.float32(0.5), "half")
+    write("decoder.onnx", nodes, inputs, ["y", "k2", "v2", "old"], [half])
+
+
+def test_inputs_that_are_state(made: Any) -> None:
+    """Each next value is computed from the old ones, and so is each result."""
+    decoder()
+    first = np.array([1, 2, 3, 4], "float32")
+    np.save("k.npy", first)
+    lines = made("decoder.onnx", *STATES, "--inputs", "k=k.npy").splitlines()
+    assert lines[0].endswith(
+        "input x: float32[4]; output y: float32[4]; output old: float32[4]; state k: float32[4]; state v: float32[4]"
+    )
+    assert lines[1].startswith(f"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: worst error ")
+    assert lines[1].endswith(", in 3 calls")
+    loaded = 'f = devmod.load("decoder.devmod")["decoder"]'
+    assert lines[-3:] == [loaded, "state = f.state()", "y, old = f(x, state=state)"]
+    need_opencl()
+    f = devmod.load("decoder.devmod")["decoder"]
+    state = f.state()
+    k, v = first, np.zeros(4, "float32")
+    for number in range(4):
+        x = np.full(4, number, "float32")
+        y, old = f(x, state=state)
+        np.testing.assert_allclose(y, k.sum() + x)
+        np.testing.assert_allclose(old, v)
+        k, v = k / 2 + x, k
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_a_state_of_a_model_with_a_length_of_the_call(made: Any) -> None:
+    nodes = "s = ReduceSum<keepdims = 0>(x) k2 = Add(k, s) y = Mul(x, k)"
+    write("sums.onnx", nodes, {"x": (FLOAT, ["n"]), "k": (FLOAT, [1])}, ["y", "k2"])
+    _, *checked = made("sums.onnx", "--state", "k=k2", "--dim", "n=1..5").splitlines()
+    against = rf"checked on tinygrad:CPU against {re.escape(REFERENCE_PROGRAM)}: "
+    for line, length in zip(checked[::2], (1, 5), strict=False):
+        assert re.fullmatch(rf"{against}worst error \S+ of \S+, in 3 calls \(n={length}\)", line)
+
+
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
+def test_a_state_that_is_wrong_in_the_second_call_is_an_error(replace: Any, refused: Any) -> None:
+    """The state begins with zeros, so the first call is right."""
+    replace("Mul", lambda x, y: x * y * 1.5)
+    decoder()
+    assert refused("decoder.onnx", *STATES).startswith(
+        "decoder.onnx: Mul (output 'a'): tinygrad computes it wrongly: "
+    )
+
+
+def test_states_that_no_program_has(refused: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    decoder()
+    start = "a state is an input and the output that is its next value, and the model has no"
+    for words, error in (
+        ("kk=k2", f"{start} input 'kk'. Did you mean 'k'? The inputs: 'x', 'k', 'v'"),
+        ("k=k22", f"{start} output 'k22'. Did you mean 'k2'? The outputs: 'y', 'k2', 'v2', 'old'"),
+    ):
+        assert refused("decoder.onnx", "--state", words) == f"decoder.onnx: {error}\n"
+    status, _, err = call(capsys, "onnx", "decoder.onnx", "-t", "opencl", "--state", "k")
+    assert status == 2
+    assert err.endswith(
+        "--state k: expected an input and the output that is its next value, such as cache=new_cache\n"
+    )
+    write("one.onnx", "k2 = Add(k, x)", {"x": (FLOAT, [2]), "k": (FLOAT, [2])}, ["k2"])
+    assert refused("one.onnx", "--state", "k=k2") == (
+        "one.onnx: each output is the next value of a state: 'k2'. A program has a result\n"
+    )
+    nodes = "k2 = Concat<axis = 0>(k, x) y = Add(x, x)"
+    write("grows.onnx", nodes, {"x": (FLOAT, [1]), "k": (FLOAT, ["n"])}, ["y", "k2"])
+    assert refused("grows.onnx", "--state", "k=k2", "--dim", "n=1..4") == (
+        "grows.onnx: the input 'k' is state, which has one shape, and each call chooses a length of it; choose that now: --dim k=N,N,…\n"
+    )
+    assert refused("grows.onnx", "--state", "k=k2", "--dim", "n=4") == (
+        "grows.onnx: the state 'k' is float32[4], and its next value 'k2' is float32[5]; a state keeps its shape\n"
+    )
+    np.save("k.npy", np.zeros(4))
+    assert refused("grows.onnx", "--state", "k=k2", "--inputs", "k=k.npy") == (
+        "grows.onnx: --inputs k: expected float32[4], got float64[4]\n"
+    )
+
+
 @pytest.mark.row("R53")
 @pytest.mark.usefixtures("_no_devices")
 def test_an_operator_that_tinygrad_computes_wrongly_is_named(

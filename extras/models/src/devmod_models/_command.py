@@ -61,6 +61,7 @@ Examples:
   devmod onnx ranker.onnx -t opencl --dim batch=1 --dim rows=1..64     # a call chooses rows
   devmod onnx boxes.onnx -t opencl --dim x=1,3,640,640                 # all lengths of the input x
   devmod onnx boxes.onnx -t opencl --inputs x=page.npy                 # its lengths, and the check by it
+  devmod onnx decoder.onnx -t opencl --state cache=new_cache           # the program keeps the cache
   devmod onnx --weights tuned.safetensors ranker.devmod -o tuned.devmod # no compiler is needed
 """,
 )
@@ -97,6 +98,14 @@ Examples:
     "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]",
 )
 @click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="INPUT=OUTPUT",
+    help="An input that keeps its value from call to call, and the output that is its next value. "
+    "It begins with zeros, or with the array of --inputs.",
+)
+@click.option(
     "--inputs",
     multiple=True,
     metavar="[NAME=]FILE",
@@ -131,6 +140,7 @@ def command(
     weights: Path | None,
     name: str | None,
     dims: tuple[str, ...],
+    states: tuple[str, ...],
     inputs: tuple[str, ...],
     is_checked: bool,
     is_tuned: bool,
@@ -144,9 +154,9 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if any((targets, name, dims, inputs, is_tuned, half)):
+        if any((targets, name, dims, states, inputs, is_tuned, half)):
             raise click.UsageError(
-                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --inputs, --tune and --half"
+                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --state, --inputs, --tune and --half"
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
@@ -172,8 +182,10 @@ def command(
         "name": name,
         "dims": lengths,
         "file": str(output),
-        "expected": {},
-        "inputs": _paths_of(inputs),
+        "states": _outputs_of(states),
+        "labels": {},
+        "expected": [],
+        "inputs": [_paths_of(inputs)],
         "is_checked": is_checked,
         "is_tuned": is_tuned,
         "half": half or "",
@@ -227,6 +239,19 @@ def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
             )
         pairs.append(text.rsplit("=", 1))
     return _unique("--dim", pairs)
+
+
+def _outputs_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the outputs of --state by the names of inputs."""
+    pairs = []
+    for text in texts:
+        name, separator, output = text.partition("=")
+        if not (name and separator and output):
+            raise click.UsageError(
+                f"--state {text}: expected an input and the output that is its next value, such as cache=new_cache"
+            )
+        pairs.append((name, output))
+    return _unique("--state", pairs)
 
 
 def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:

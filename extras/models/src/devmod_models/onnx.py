@@ -12,6 +12,7 @@ import re
 from collections import ChainMap, Counter
 from math import prod
 from mmap import ACCESS_READ, mmap
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from devmod.backend import open_regular
@@ -41,6 +42,7 @@ __all__ = [
     "Node",
     "Range",
     "Shape",
+    "State",
     "read_constants",
     "read_model",
 ]
@@ -147,6 +149,16 @@ class Graph(NamedTuple):
     nodes: tuple[Node, ...]
 
 
+class State(NamedTuple):
+    """An input that keeps its value from call to call: its element type, its shape, and the name of
+    the output that is its next value.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    output: str
+
+
 class Model(NamedTuple):
     """What a file has.
 
@@ -166,6 +178,9 @@ class Model(NamedTuple):
         The names of the constants that are float16 here, and float32 in the file.
     half
         "all" if nodes compute in float16, too.
+    states
+        The inputs that are state, which are not among `inputs`, nor are their next values among
+        `outputs`.
     """
 
     inputs: dict[str, tuple[str, Shape]]
@@ -176,9 +191,14 @@ class Model(NamedTuple):
     chosen: tuple[str, ...]
     halved: frozenset[str] = frozenset()
     half: str = ""
+    states: Mapping[str, State] = MappingProxyType({})
 
 
-def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
+def read_model(
+    path: str | os.PathLike[str],
+    dims: Mapping[str, Dim],
+    states: Mapping[str, str] = MappingProxyType({}),
+) -> Model:
     """Read a model, and external data from files below its folder alone.
 
     Parameters
@@ -189,6 +209,8 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
         The lengths that the file leaves open: by input and axis as in "x.0", by the name that the
         file has for a length, or all those of an input; "" is the only input. A pair of numbers is
         a range from which each call chooses. A first length that is missing is 1.
+    states
+        The inputs that are state, with the names of the outputs that are their next values.
 
     Raises
     ------
@@ -197,11 +219,15 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
     CompileError
         No program has what the model does: control flow, sequences, strings, several devices.
     ArgumentError
-        A length is missing, contradicts the file, or is not in it.
+        A length is missing, contradicts the file, or is not in it; or a state is.
     ToolchainNotFoundError
         The package `onnx` is not installed.
     """
-    return _read(path, lambda model, files: _model(model, files, dims))
+
+    def read(model: Any, files: _Files) -> Model:
+        return _with_states(_model(model, files, dims), states)
+
+    return _read(path, read)
 
 
 def read_constants(path: str | os.PathLike[str]) -> dict[str, Constant]:
@@ -238,7 +264,7 @@ def _read(path: str | os.PathLike[str], read: Callable[[Any, _Files], Result]) -
         except CompileError as error:
             raise CompileError(f"{name}: {error}") from None
         except ArgumentError as error:
-            raise ArgumentError(f"{name}: {error}", argument="dims") from None
+            raise ArgumentError(f"{name}: {error}", argument=error.argument or "dims") from None
         except (ValueError, TypeError, OverflowError) as error:
             raise FormatError(f"{name}: {error}") from None
 
@@ -327,6 +353,37 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     if not outputs or "" in outputs:
         raise ValueError("the graph has no output")
     return Model(inputs, outputs, nodes, constants, tuple(notes), tuple(read.chosen))
+
+
+def _with_states(model: Model, states: Mapping[str, str]) -> Model:
+    """Return a model of which some inputs are state."""
+    inputs = dict(model.inputs)
+    own = {}
+    for name, output in states.items():
+        for what, each, known in (("input", name, inputs), ("output", output, model.outputs)):
+            if each not in known:
+                advice = did_you_mean(each, known) or "."
+                raise ArgumentError(
+                    f"a state is an input and the output that is its next value, and the model has no {what} {quote_name(each)}{advice} "
+                    f"The {what}s: {list_names(known)}",
+                    argument="states",
+                )
+        dtype, shape = inputs.pop(name)
+        lengths = tuple(side for side in shape if isinstance(side, int))
+        if len(lengths) < len(shape):
+            raise ArgumentError(
+                f"the input {quote_name(name)} is state, which has one shape, and each call chooses a length of it; "
+                f"choose that now: --dim {name}=N,N,…",
+                argument="states",
+            )
+        own[name] = State(dtype, lengths, output)
+    outputs = tuple(each for each in model.outputs if each not in states.values())
+    if not outputs:
+        raise ArgumentError(
+            f"each output is the next value of a state: {list_names(model.outputs)}. A program has a result",
+            argument="states",
+        )
+    return model._replace(inputs=inputs, outputs=outputs, states=own)
 
 
 class _Nodes:

@@ -743,8 +743,8 @@ def check(
         A result differs by more than 1e-4 of the largest magnitude that was expected, or 1e-2 in a
         program with float16, or an integer differs at all.
     """
-    from devmod_models._tinygrad.check import check_devices, device_labels, remarks, try_program
+    from devmod_models._tinygrad.check import check_devices, device_labels, remarks, try_calls
 
     labels = device_labels(part.kind for part in walk(module))
-    results = ((label, *try_program(module, name, label, **inputs)) for label in labels)
-    return [*check_devices(module, name, results, expected), *remarks(expected)]
+    results = ((label, *try_calls(module, name, label, [((), inputs)])) for label in labels)
+    return [*check_devices(module, name, results, [expected]), *remarks(expected)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -129,12 +130,12 @@ def device_labels(kinds: Iterable[str], *, has_simulated: bool = True) -> list[s
 def check_devices(
     module: devmod.Module,
     name: str,
-    results: Iterable[tuple[str, str, Sequence[Any]]],
-    expected: Sequence[Any],
+    results: Iterable[tuple[str, str, Sequence[Sequence[Any]]]],
+    expected: Sequence[Sequence[Any]],
 ) -> list[str]:
-    """Compare the results of a program on devices with those of tinygrad, and return lines about
-    what was compared. `results` has each device's label, why it cannot run the program or "", and
-    the results.
+    """Compare the results of a program's calls on devices with those of tinygrad, and return lines
+    about what was compared. `results` has each device's label, why it cannot run the program or "",
+    and the results of each call.
     """
     lines = []
     checked = []
@@ -144,32 +145,66 @@ def check_devices(
         if problem:
             lines.append(f"not checked on {label}: {' '.join(problem.split())}")
             continue
-        differences += compare_all(f"{name!r} on {label}", got, expected, _OWN, allowed)
+        for number, (own, wanted) in enumerate(zip(got, expected, strict=True)):
+            place = f"{name!r} on {label}{call_text(number, expected)}"
+            differences += compare_all(place, own, wanted, _OWN, allowed)
         checked.append(label)
     if checked:
-        lines.insert(0, summary(checked, _OWN, differences))
+        lines.insert(0, summary(checked, _OWN, differences) + calls_text(expected))
     return lines or ["not checked: no device of the file's kinds is here"]
+
+
+def call_text(number: int, calls: Sequence[Any]) -> str:
+    """Return which of several calls it is, for a place."""
+    if len(calls) == 1:
+        return ""
+    return f" in call {number + 1}"
+
+
+def calls_text(calls: Sequence[Any]) -> str:
+    """Return how many calls were compared, if they are several."""
+    if len(calls) == 1:
+        return ""
+    return f", in {len(calls)} calls"
 
 
 def run_program(
     module: devmod.Module, name: str, device: str, /, *inputs: Any, **named: Any
 ) -> list[Any]:
     """Return the results of a program on a device. One with state starts with its initial state."""
+    (results,) = _run_calls(module, name, device, [(inputs, named)])
+    return results
+
+
+def _run_calls(
+    module: devmod.Module,
+    name: str,
+    device: str,
+    calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]],
+) -> list[list[Any]]:
+    """Return the results of calls of a program in a row, which share one state."""
     function: Any = module[name].on(device)
+    more = {}
     if function.states:
-        named["state"] = function.state()
-    results = function(*inputs, **named)
-    if not isinstance(results, tuple):
-        results = (results,)
-    return [*map(np.asarray, results)]
+        more["state"] = function.state()
+    returned = []
+    for inputs, named in calls:
+        results = function(*inputs, **named, **more)
+        if not isinstance(results, tuple):
+            results = (results,)
+        returned.append([*map(np.asarray, results)])
+    return returned
 
 
-def try_program(
-    module: devmod.Module, name: str, device: str, /, *inputs: Any, **named: Any
-) -> tuple[str, list[Any]]:
-    """Return why a device cannot run a program, or "" and its results."""
+def try_calls(
+    module: devmod.Module,
+    name: str,
+    device: str,
+    calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]],
+) -> tuple[str, list[list[Any]]]:
+    """Return why a device cannot run a program, or "" and the results of calls in a row."""
     try:
-        return "", run_program(module, name, device, *inputs, **named)
+        return "", _run_calls(module, name, device, calls)
     except _UNUSABLE as error:
         return str(error), []
 
@@ -264,19 +299,28 @@ def is_here(program: str) -> bool:
     return find_spec(program.partition(".")[0]) is not None
 
 
-def results_on(device: str, file: str, name: str, inputs: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return why a program cannot run on a device, or "" and its results.
+def results_on(
+    device: str, file: str, name: str, calls: Sequence[Sequence[Any]]
+) -> tuple[str, list[list[Any]]]:
+    """Return why a program cannot run on a device, or "" and the results of calls in a row.
 
     Raises
     ------
     CompileError
         It runs on no device.
     """
-    request = {"program": "", "device": device, "file": file, "name": name}
-    answer, arrays = _ask(request, inputs, SECONDS[""])
+    request = {"program": "", "device": device, "file": file, "name": name, "calls": len(calls)}
+    answer, arrays = _ask(request, [*chain(*calls)], SECONDS[""])
     if answer.get("is_wrong"):
         raise CompileError(f"{name!r} on {device}: {answer['error']}")
-    return answer.get("error") or answer["reply"], arrays
+    problem = answer.get("error") or answer["reply"]
+    return problem, [] if problem else _divided(arrays, len(calls))
+
+
+def _divided(arrays: Sequence[Any], count: int) -> list[list[Any]]:
+    """Return arrays in parts of the same length."""
+    length = len(arrays) // count
+    return [[*arrays[number * length :][:length]] for number in range(count)]
 
 
 def _ask(request: dict[str, Any], arrays: Sequence[Any], seconds: float) -> tuple[Any, list[Any]]:
@@ -317,7 +361,9 @@ def main(request: dict[str, Any]) -> None:
         else:
             kind = request["device"].partition(":")[0]
             module = devmod.load(request["file"], prefer=(kind,))  # no other driver is opened
-            reply, results = try_program(module, request["name"], request["device"], *inputs)
+            calls: Any = [(each, {}) for each in _divided(inputs, request["calls"])]
+            reply, own = try_calls(module, request["name"], request["device"], calls)
+            results = [*chain(*own)]
         np.savez(request["arrays"], *results)
         answer({"reply": reply})
     except Exception as error:  # noqa: BLE001 - another program may raise anything

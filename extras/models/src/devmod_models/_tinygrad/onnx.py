@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,8 @@ from devmod.worker import processors
 from devmod_models import tinygrad
 from devmod_models._tinygrad.check import (
     Reference,
+    call_text,
+    calls_text,
     check_devices,
     compare,
     compare_all,
@@ -57,17 +60,31 @@ from devmod_models._tinygrad.check import (
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.operators import OPERATORS
-from devmod_models._tinygrad.record import buffer_of, depends, fill, patched, reading, settings
+from devmod_models._tinygrad.record import (
+    DTYPES,
+    buffer_of,
+    depends,
+    fill,
+    patched,
+    reading,
+    settings,
+)
 from devmod_models.onnx import Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from devmod_models._tinygrad.check import Difference
     from devmod_models._tinygrad.record import Recording, Report
 
-#: For each run the lengths that a call chooses, and the arrays of the inputs.
-Choices = list[tuple[dict[str, int], dict[str, Any]]]
+#: The arrays of the inputs of a call, by name.
+Arrays = dict[str, Any]
+#: For each run the lengths that its calls choose, and the inputs of calls in a row, which share the
+#: state of the model.
+Runs = list[tuple[dict[str, int], list[Arrays]]]
+#: The calls of a run of a model with state.
+_CALLS = 3
 #: The parts of the work before the trace, the kernels and the check. The time left follows.
 _TRACES = 0.02
 _RENDERS = 0.15
@@ -112,7 +129,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
-        self._names = model.outputs
+        self._outputs = model.outputs
+        self._states = model.states
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.const_names = set(self._kept)
@@ -122,14 +140,47 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         inputs: Mapping[str, Tensor],
         judge: Callable[[Node, Any], object] = lambda node, values: None,
     ) -> dict[str, Tensor]:
-        """Return the outputs by name. `judge` gets each node, and the values by name after it."""
+        """Return the outputs by name, also the next values of states, which are among the inputs.
+        `judge` gets each node, and the values by name after it.
+        """
         self.graph_values = {**self._kept, **inputs}
         self.buffers = set(map(buffer_of, inputs.values()))
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
         for node in self._nodes:
             self.run_nodes([node])
             judge(node, self.graph_values)
-        return {name: self.restored(name) for name in self._names}
+        nexts = [each.output for each in self._states.values()]
+        return {name: self.restored(name) for name in (*self._outputs, *nexts)}
+
+    def update(
+        self, states: Mapping[str, Tensor], results: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Give states their next values, and return the outputs. All is computed from the old
+        values first.
+        """
+        old = set(map(buffer_of, states.values()))
+
+        def computed(tensor: Tensor) -> Tensor:
+            if tensor.uop.base in old:
+                return tensor.clone()
+            return tensor.contiguous()
+
+        values = {}
+        for name, state in self._states.items():
+            value = results[state.output]
+            found = _text(DTYPES.get(value.dtype, value.dtype.name), value.shape)
+            wanted = _text(state.dtype, state.shape)
+            if found != wanted:
+                raise CompileError(
+                    f"the state {quote_name(name)} is {wanted}, and its next value {quote_name(state.output)} is {found}; "
+                    "a state keeps its shape"
+                )
+            values[name] = computed(value)
+        outputs = {name: computed(results[name]) for name in self._outputs}
+        Tensor.realize(*outputs.values(), *values.values())
+        for name, value in values.items():
+            states[name].assign(value).realize()
+        return outputs
 
     def run_nodes(self, nodes: Iterable[Node]) -> None:
         """Run nodes, of the model or of a graph within it."""
@@ -287,16 +338,25 @@ def _check_nodes(model: Model) -> None:
                 )
 
 
-def function(runner: Runner, inputs: Iterable[str]) -> Callable[..., dict[str, Tensor]]:
-    """Return a run for `tinygrad.export`, as a function of the inputs. That looks for tensors in
-    what a function refers to, and those of a former run are no constants: a partial refers to
-    nothing.
+def function(
+    runner: Runner,
+    inputs: Iterable[str],
+    states: Mapping[str, Tensor] = MappingProxyType({}),
+) -> Callable[..., dict[str, Tensor]]:
+    """Return a run for `tinygrad.export`, as a function of the inputs, which assigns the states.
+    That looks for tensors in what a function refers to, and those of a former run are no constants:
+    a partial refers to nothing.
     """
-    return partial(_run_with, runner, [*inputs])
+    return partial(_run_with, runner, [*inputs], states)
 
 
-def _run_with(runner: Runner, inputs: Sequence[str], *tensors: Tensor) -> dict[str, Tensor]:
-    return runner.run(dict(zip(inputs, tensors, strict=True)))
+def _run_with(
+    runner: Runner, inputs: Sequence[str], states: Mapping[str, Tensor], *tensors: Tensor
+) -> dict[str, Tensor]:
+    results = runner.run({**dict(zip(inputs, tensors, strict=True)), **states})
+    if not states:
+        return results
+    return runner.update(states, results)
 
 
 def _divided(a: Any, b: Any) -> Any:
@@ -391,55 +451,73 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
     Parameters
     ----------
     request
-        "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of
-        inputs; "output", the file to write, and "file", its name for a call; "half": "all",
-        "weights" or ""; "expected", the paths of PyTorch's results by the names of outputs, or
-        {}; "is_checked"; "is_tuned".
+        "model", "targets" and "name"; "dims", texts; "states", the names of outputs by those of
+        inputs that are state, and "labels", other names for these; "inputs", for each call the
+        paths of arrays by the names of inputs, where the last ones are those of all further calls,
+        and the first values of states are in the first; "output", the file to write, and "file",
+        its name for a call; "half": "all", "weights" or ""; "expected", for each call the paths of
+        PyTorch's results by the names of outputs, or []; "is_checked"; "is_tuned".
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
-    files = _read_arrays(request["inputs"])
+    files = [*map(_read_arrays, request["inputs"])]
     dims: dict[str, Any] = {}
-    for name, each in files.items():
+    for name, each in files[0].items():
         dims[name] = list(each.shape)
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
-    model = read_model(request["model"], dims)
+    model = read_model(request["model"], dims, request["states"])
     if request["half"]:
         model = halved(model, request["half"])
-    given = {name or next(iter(model.inputs)): each for name, each in files.items()}
-    arrays = choose_inputs(model, given)
+    first = {}
+    for name, state in model.states.items():
+        first[name] = files[0].pop(name, None)
+        if first[name] is None:
+            first[name] = np.zeros(state.shape, state.dtype)
+        _check_array(name, first[name], state.dtype, state.shape)
+    given = []
+    for arrays in files:
+        given.append({name or next(iter(model.inputs)): each for name, each in arrays.items()})
+    runs = choose_inputs(model, *given)
     with ExitStack() as stack:
-        return _export(model, arrays, request, report, stack)
+        return _export(model, runs, first, request, report, stack)
 
 
 def _export(
     model: Model,
-    arrays: Choices,
+    runs: Runs,
+    first: Arrays,
     request: Mapping[str, Any],
     report: Report,
     stack: ExitStack,
 ) -> tuple[list[str], list[str]]:
-    """Return what `export` returns. `stack` ends what works beside this."""
+    """Return what `export` returns. `first` has the first values of states, and `stack` ends what
+    works beside this.
+    """
     _check_nodes(model)
     check = None
     if request["is_checked"]:
-        check = _Check(model, arrays, request, report)
+        check = _Check(model, runs, first, request, report)
         # The processes of an error end with this one.
         stack.callback(check.threads.shutdown, wait=False, cancel_futures=True)
     report("tracing", _TRACES)
     runner = Runner(model)
-    example = example_tensors(model, arrays[-1][0])
-    runner.trial(example)
+    lengths, calls = runs[-1]
+    example = example_tensors(model, lengths)
+    states = {name: tensor_of(each).realize() for name, each in first.items()}
+    runner.trial({**example, **states})
     tune = None
     if request["is_tuned"]:
-        tune = [*arrays[-1][1].values()]
+        tune = [*calls[0].values()]
+    constants = {name: each for name, each in runner.constants.items() if each.shape}
+    for name, each in states.items():
+        constants[request["labels"].get(name, name)] = each
     module, recording = tinygrad.make(
-        function(runner, example),
+        function(runner, example, states),
         example,
         targets=request["targets"],
         name=request["name"],
-        constants={name: each for name, each in runner.constants.items() if each.shape},
+        constants=constants,
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
         # For the error of a call with other lengths.
@@ -454,11 +532,15 @@ def _export(
     if tune is not None:
         lines += describe_records(module)
     if check is not None:
-        lines += check.run(module, recording)
+        lines += check.run(module, recording, states)
     else:
         lines.append("not checked: --no-check")
-    call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
-    return [*lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
+    loaded = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]"
+    if model.states:
+        lines += [f"f = {loaded}", "state = f.state()"]
+        loaded = "f"
+        own.append("state=state")
+    return [*lines, f"{', '.join(outputs)} = {loaded}({', '.join(own)})"], list(model.notes)
 
 
 def _folded(model: Model, runner: Runner) -> dict[str, str]:
@@ -488,12 +570,14 @@ class _Check:
     def __init__(
         self,
         model: Model,
-        arrays: Choices,
+        runs: Runs,
+        first: Arrays,
         request: Mapping[str, Any],
         report: Report,
     ) -> None:
         self._model = model
-        self._arrays = arrays
+        self._runs = runs
+        self._first = first
         self._request = request
         self._report = report
         self._reference = Reference(request["model"])
@@ -511,12 +595,29 @@ class _Check:
             return "PyTorch"
         return self._reference.program
 
-    def _reference_results(self) -> list[dict[str, Any]]:
-        """Return the results of the other program for all inputs: those of PyTorch are given."""
-        given = _read_arrays(self._request["expected"])
+    def _reference_results(self) -> list[list[Arrays]]:
+        """Return the results of the other program for the calls of each run: those of PyTorch are
+        given.
+        """
+        given = [*map(_read_arrays, self._request["expected"])]
         if given:
-            return [given] * len(self._arrays)
-        return [self._reference.results(self._with_empty(inputs)) for _, inputs in self._arrays]
+            return [given] * len(self._runs)
+        return [self._results_of(calls) for _, calls in self._runs]
+
+    def _results_of(self, calls: Iterable[Arrays]) -> list[Arrays]:
+        """Return the results of the other program for calls in a row."""
+        states = self._first
+        results = []
+        for inputs in calls:
+            own = self._reference.results(self._with_empty({**inputs, **states}))
+            results.append(own)
+            if own:
+                states = self._next(own)
+        return results
+
+    def _next(self, results: Mapping[str, Any]) -> Arrays:
+        """Return the next values of the states among results."""
+        return {name: results[state.output] for name, state in self._model.states.items()}
 
     def _with_empty(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Return the inputs of the file: also those without elements, which are constants here."""
@@ -526,12 +627,15 @@ class _Check:
     def _step(self, text: str) -> None:
         """Report what is compared next."""
         devices = len(self._devices.result())
-        steps = len(self._arrays) * (devices + 2)
+        steps = len(self._runs) * (devices + 2)
         self._report(text, _CHECKS + (1 - _CHECKS) * self._done / steps)
         self._done += 1
 
-    def run(self, module: devmod.Module, recording: Recording) -> list[str]:
-        """Return lines about the results for all inputs.
+    def run(
+        self, module: devmod.Module, recording: Recording, states: Mapping[str, Tensor]
+    ) -> list[str]:
+        """Return lines about the results for all inputs. `states` has the tensors that the recorded
+        kernels assign.
 
         Raises
         ------
@@ -549,69 +653,91 @@ class _Check:
                 yield label, *each.result()
 
         lines = []
-        for number, (lengths, inputs) in enumerate(self._arrays):
-            values = [*inputs.values()]
+        for number, (lengths, calls) in enumerate(self._runs):
+            values = [[*inputs.values()] for inputs in calls]
             for label in self._devices.result():
                 running[label] = self.threads.submit(results_on, label, file, name, values)
 
             self._step("computing on tinygrad:CPU")
-            tensors = {key: tensor_of(each) for key, each in inputs.items()}
             if len(running) >= processors():  # the compilers of devices take longer
                 wait(running.values(), return_when=FIRST_COMPLETED)
-            own = self._own_results(recording, lengths, values, tensors)
-            own_lines = [self._compare_own(number, inputs, tensors, own)]
-            own_lines += check_devices(module, name, results(), own)
+            own = self._own_results(recording, lengths, calls, states)
+            own_lines = [self._compare_own(number, calls, own)]
+            outputs = [[*each.values()][: len(self._model.outputs)] for each in own]
+            own_lines += check_devices(module, name, results(), outputs)
             where = ""
             if lengths:
                 where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
-            lines += [line + where for line in (*own_lines, *remarks(own))]
+            lines += [line + where for line in (*own_lines, *remarks(outputs[-1]))]
         return lines
 
     def _own_results(
         self,
         recording: Recording,
         lengths: Mapping[str, int],
-        inputs: Sequence[Any],
-        tensors: dict[str, Tensor],
-    ) -> list[Any]:
-        """Return tinygrad's results: of the recorded kernels, or for lengths of a call, of those
-        that a trace with these lengths gives.
+        calls: Iterable[Arrays],
+        tensors: Mapping[str, Tensor],
+    ) -> list[Arrays]:
+        """Return tinygrad's results of calls in a row, also the next values of states: of the
+        recorded kernels, or for lengths of a call, of those that a trace with these lengths gives.
         """
-        if not lengths:
-            return [*map(array_of, recording.evaluate(inputs))]
-        with settings(NOOPT=1):
-            return [*map(array_of, Runner(self._model).run(tensors).values())]
+        states = self._first
+        results = []
+        for inputs in calls:
+            if lengths:
+                with settings(NOOPT=1):
+                    returned = Runner(self._model).run(_tensors({**inputs, **states}))
+            else:
+                outputs = recording.evaluate([*inputs.values()])
+                returned = dict(zip(self._model.outputs, outputs, strict=True))
+                for name, state in self._model.states.items():
+                    returned[state.output] = Tensor(buffer_of(tensors[name])).reshape(state.shape)
+            # A later call writes to the same buffers.
+            own = {name: np.array(array_of(each)) for name, each in returned.items()}
+            states = self._next(own)
+            results.append(own)
+        return results
 
-    def _compare_own(
-        self,
-        number: int,
-        inputs: dict[str, Any],
-        tensors: dict[str, Tensor],
-        own: Sequence[Any],
-    ) -> str:
-        """Compare tinygrad's results, and return a line about it. Where they differ, some node
-        alone does, too: else it is the last digits that many nodes enlarge, and no more than these.
-        """
-        reference = self._reference
+    def _compare_own(self, number: int, calls: Sequence[Arrays], own: Sequence[Arrays]) -> str:
+        """Compare tinygrad's results of a run, and return a line about it."""
         self._step(f"comparing with {self._program}")
         expected = self._expected.result()[number]
-        if not expected:
-            return f"not compared with another program: {reference.problem}"
+        if not all(expected):
+            return f"not compared with another program: {self._reference.problem}"
         program = self._program
-        wanted = [expected[name] for name in self._model.outputs]
+        states = self._first
+        differences = []
+        for at, inputs in enumerate(calls):
+            where = call_text(at, calls)
+            differences += self._compare_call({**inputs, **states}, own[at], expected[at], where)
+            if self._model.states:
+                states = self._next(expected[at])
+        return summary(["tinygrad:CPU"], program, differences) + calls_text(calls)
+
+    def _compare_call(
+        self, inputs: Arrays, own: Arrays, expected: Arrays, where: str
+    ) -> list[Difference]:
+        """Compare tinygrad's results of a call. Where they differ, some node alone does, too: else
+        it is the last digits that many nodes enlarge, and no more than these.
+        """
+        reference = self._reference
+        program = self._program
+        got = [*own.values()]
+        wanted = [expected[name] for name in own]
         try:
-            differences = compare_all("tinygrad on the CPU", own, wanted, program, self._allowed)
+            return compare_all(f"tinygrad on the CPU{where}", got, wanted, program, self._allowed)
         except CompileError:
             self._report(f"comparing each node with {reference.program}", 1.0)
             values = reference.results(self._with_empty(inputs), every=True)
             if not values:
                 raise
+            tensors = _tensors(inputs)
             with settings(NOOPT=1):
                 self._compare_nodes(tensors, values)
                 movements = self._movements(tensors)
-            place = "tinygrad on the CPU, where each node alone is right,"
-            differences = compare_all(place, own, wanted, program, self._allowed, movements)
-        return summary(["tinygrad:CPU"], program, differences)
+            place = f"tinygrad on the CPU{where}, where each node alone is right,"
+            own_movements = [movements[name] for name in own]
+            return compare_all(place, got, wanted, program, self._allowed, own_movements)
 
     def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""
@@ -631,7 +757,7 @@ class _Check:
         runner = Runner(self._model)
         runner.run(tensors, judge)
 
-    def _movements(self, tensors: dict[str, Tensor]) -> list[float]:
+    def _movements(self, tensors: dict[str, Tensor]) -> dict[str, float]:
         """Return how far each result moves if the last digits of each value change."""
         random = np.random.default_rng(0)
 
@@ -645,14 +771,20 @@ class _Check:
 
         runner = Runner(self._model)
         runner.trial(tensors)  # values that depend on no input give shapes, and stay
-        draws = []
+        draws: dict[str, list[Any]] = {}
         for _ in range(_DRAWS):
-            draws.append(map(array_of, runner.run(tensors, change).values()))
-        movements = []
-        for each in zip(*draws, strict=True):
-            ranges = np.ptp(np.array(each, np.float64), axis=0)
-            movements.append(float(np.nanmax(ranges, initial=0)))
+            for name, each in runner.run(tensors, change).items():
+                draws.setdefault(name, []).append(array_of(each))
+        movements = {}
+        for name, arrays in draws.items():
+            ranges = np.ptp(np.array(arrays, np.float64), axis=0)
+            movements[name] = float(np.nanmax(ranges, initial=0))
         return movements
+
+
+def _tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return tensors of arrays by name."""
+    return {name: tensor_of(each) for name, each in arrays.items()}
 
 
 def _dim(text: str) -> Any:
@@ -689,31 +821,45 @@ def _read_array(path: str) -> Any:
     raise ArgumentError(f"--inputs {path}: {why}", argument="inputs")
 
 
-def choose_inputs(model: Model, given: dict[str, Any]) -> Choices:
+def choose_inputs(model: Model, *given: Arrays) -> Runs:
     """Return the lengths that a call chooses and arrays for one run, or for two: with the least and
-    with the largest lengths.
+    with the largest lengths. A run of a model with state has several calls.
 
     Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a
     constant.
+
+    Parameters
+    ----------
+    given
+        Arrays for each call. The last ones are for all further calls, too.
 
     Raises
     ------
     ArgumentError
         A given array does not fit.
     """
-    lengths = _given_lengths(model, given)
+    given = given or ({},)
+    lengths: dict[str, int] = {}
+    for each in given:
+        lengths |= _given_lengths(model, each)
     least = {}
     most = {}
-    for each in _ranges(model):
-        least[each.name] = each.low
-        most[each.name] = each.high
+    for side in _ranges(model):
+        least[side.name] = side.low
+        most[side.name] = side.high
     choices = [most | lengths]
     if most.keys() - lengths:
         choices.insert(0, least | lengths)
+    count = 1
+    if model.states:
+        count = max(_CALLS, len(given))
     result = []
     for choice in choices:
-        arrays = {name: _random(model, name, choice) for name in model.inputs}
-        result.append((choice, arrays | given))
+        calls = []
+        for call in range(count):
+            arrays = {name: _random(model, name, choice, call) for name in model.inputs}
+            calls.append(arrays | given[min(call, len(given) - 1)])
+        result.append((choice, calls))
     return result
 
 
@@ -736,19 +882,24 @@ def _given_lengths(model: Model, given: Mapping[str, Any]) -> dict[str, int]:
     lengths: dict[str, int] = {}
     for name, array in given.items():
         dtype, shape = model.inputs[name]
-        fits = str(array.dtype) == dtype
+        fits = True
         for length, side in zip(array.shape, shape, strict=True):
             wanted: Any = side
             if isinstance(side, Range):
                 fits = fits and side.low <= length <= side.high
                 wanted = lengths.setdefault(side.name, length)
             fits = fits and length == wanted
-        if not fits:
-            raise ArgumentError(
-                f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
-                argument=name,
-            )
+        _check_array(name, array, dtype, shape, fits=fits)
     return lengths
+
+
+def _check_array(name: str, array: Any, dtype: str, shape: Shape, *, fits: bool = True) -> None:
+    """Raise an error for an array of another element type, or whose shape does not fit."""
+    if not fits or str(array.dtype) != dtype:
+        raise ArgumentError(
+            f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}",
+            argument=name,
+        )
 
 
 def _lengths(shape: Shape, lengths: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -759,9 +910,12 @@ def _lengths(shape: Shape, lengths: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
-    """Return an array for an input: another for each. Integers that nodes divide by are not 0."""
-    random = np.random.default_rng(list(model.inputs).index(name))
+def _random(model: Model, name: str, lengths: Mapping[str, int], call: int) -> Any:
+    """Return an array for an input of a call: another for each. Integers that nodes divide by are
+    not 0.
+    """
+    inputs = [*model.inputs]
+    random = np.random.default_rng(inputs.index(name) + call * len(inputs))
     dtype = model.inputs[name][0]
     shape = _lengths(model.inputs[name][1], lengths)
     if "float" in dtype:
@@ -821,8 +975,9 @@ def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], s
 
     names = []
     shown = []
-    for array in programs[0].arrays("input", "output"):
-        names.append(array.name)
+    for array in programs[0].arrays("input", "state", "output"):
+        if array.role != "state":
+            names.append(array.name)
         lengths = map(expression_text, array.shape)
         shown.append(f"{array.role} {array.name}: {_text(array.type, lengths)}")
     for key, own in zip((*model.inputs, *model.outputs), names, strict=True):

@@ -49,7 +49,7 @@ _SETTINGS: dict[str, Any] = {
     ),
 }
 #: devmod's names of the element types. tinygrad's own are C's.
-_DTYPES = {getattr(dtypes, name): name for name in TYPES.values()}
+DTYPES = {getattr(dtypes, name): name for name in TYPES.values()}
 _OPERATORS = {
     Ops.ADD: "({} + {})",
     Ops.SUB: "({} - {})",
@@ -194,7 +194,7 @@ class Recording(NamedTuple):
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Run the kernels on tinygrad's CPU device, and return the outputs. Temporaries are freed
-        after their last use. Lengths are fixed, and there is no state.
+        after their last use. Lengths are fixed, and states keep their values from call to call.
 
         Few kernels are optimized: to compile one takes longer than to run it once, unless it is
         long.
@@ -747,12 +747,12 @@ def dtype_of(dtype: Any) -> str:
     ArgumentError
         There is none.
     """
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         raise ArgumentError(
             f"the function has the element type {dtype.name}, which devmod does not have",
             argument="fn",
         )
-    return _DTYPES[dtype]
+    return DTYPES[dtype]
 
 
 def expression(value: Any) -> Any:
