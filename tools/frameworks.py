@@ -19,8 +19,12 @@ from pathlib import Path
 from environments import CONSTRAINTS, ROOT, InstallError, constraints, install, kept
 from setup import editable, fingerprint, group, interpreter
 
-#: Newer wheels of PyTorch need NVIDIA's. TVM calls the functions of tvm-ffi.
-PACKAGES = ("torch==2.13.0", "jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1")
+#: Newer wheels of PyTorch need NVIDIA's. Its newer exporter to ONNX needs onnxscript. TVM calls the
+#: functions of tvm-ffi.
+PACKAGES = (
+    *("torch==2.13.0", "onnxscript==0.7.2", "transformers==5.18.0"),
+    *("jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1"),
+)
 #: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
 NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
 #: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of

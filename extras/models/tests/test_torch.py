@@ -12,6 +12,7 @@ from each_case import raised, refusal
 import devmod
 from devmod.errors import ArgumentError, ToolchainNotFoundError, not_installed
 from devmod.interop import torch as interop
+from devmod_models import torch as exporters
 
 
 @pytest.fixture
@@ -144,6 +145,272 @@ def test_what_no_program_returns_or_takes(torch: Any) -> None:
         "torch.export: 'x' is torch.bfloat16, which NumPy does not have. Export model.float() with other arguments"
     )
     assert text(one).startswith("own: ")
+
+
+@pytest.fixture(params=["dynamo", "TorchScript"])
+def exporter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both exporters of torch.onnx: the newer one needs onnxscript."""
+    name: str = request.param
+    if name == "TorchScript":
+        monkeypatch.setattr(exporters, "find_spec", lambda _: None)
+    else:
+        pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    return name
+
+
+def stateful(torch: Any, write: Any) -> Any:
+    """A module with a cache of 4 rows as a buffer, and one as another tensor. `write` gets the
+    module, x of 3 numbers and a position.
+    """
+
+    class Cached(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+            self.register_buffer("rows", torch.zeros(4, 3))
+            self.total = torch.ones(3)
+
+        def forward(self, x: Any, at: Any) -> Any:
+            write(self, self.layer(x), at)
+            return self.rows.sum(0) * self.total
+
+    torch.manual_seed(0)
+    return Cached()
+
+
+def by_index(model: Any, x: Any, at: Any) -> None:
+    model.rows[at] = x
+
+
+def by_copy(model: Any, x: Any, _: Any) -> None:
+    model.rows[1:].copy_(model.rows[:-1].clone())
+    model.rows[0].copy_(x)
+
+
+def by_name(model: Any, x: Any, _: Any) -> None:
+    model.rows = model.rows * 0.5 + x
+    model.total = model.total + x.abs()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("write", [by_index, by_copy, by_name])
+def test_tensors_that_a_call_changes_are_state(write: Any, exporter: str, torch: Any) -> None:
+    need_opencl()
+    model = stateful(torch, write)
+    model.train()
+    model.layer.eval()
+    own = {**model._buffers, **model._parameters, "total": model.total}
+    values = {name: each.clone() for name, each in own.items()}
+    inputs = [(torch.randn(3), torch.tensor([number])) for number in range(4)]
+    module = interop.export(model, inputs[0], targets="opencl")
+    assert (model.training, model.layer.training) == (True, False)
+    assert "forward" not in vars(model)
+    for name, each in {**model._buffers, **model._parameters, "total": model.total}.items():
+        assert each is own[name]
+        assert torch.equal(each, values[name])
+    f = module["cached"]
+    state = f.state()
+    assert list(state) == ["rows", "total"][: 1 + (write is by_name)]
+    for x, at in inputs:
+        wanted = model(x, at).detach().numpy()
+        given = {"x": x.numpy(), "at": at.numpy()}
+        # An exporter may leave out an input that the model does not use.
+        got = f(**{name: given[name] for name in f.names}, state=state)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Numbers:
+    """What a module may have among its attributes."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seen: list[Any] = []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_changes_and_is_no_state(torch: Any) -> None:
+    """The names are those of the attributes."""
+    x = torch.ones(3)
+
+    def text(forward: Any) -> str:
+        model = model_of(torch, lambda x: forward(model, x))
+        model.numbers = Numbers()
+        model.past = torch.zeros(1, 3)
+        found = refusal(ArgumentError, interop.export, model, (x,), targets="opencl")
+        assert (model.numbers.calls, model.numbers.seen, model.past.shape) == (0, [], (1, 3))
+        return found
+
+    def count(model: Any, x: Any) -> Any:
+        model.numbers.calls += 1
+        return x * model.numbers.calls
+
+    def grow(model: Any, x: Any) -> Any:
+        model.past = torch.cat([model.past, x[None]])
+        return model.past.sum(0)
+
+    def collect(model: Any, x: Any) -> Any:
+        model.numbers.seen.append(x)
+        return sum(model.numbers.seen)
+
+    start = "torch.export: the results depend on what former calls have changed, and that is no state of a program: "
+    end = ". State is a tensor that keeps its shape and type: use register_buffer, or a cache of a fixed length, such as StaticCache"
+    for forward, reason in (
+        (count, "'numbers.calls' is 0 before the first call, and then 1"),
+        (grow, "'past' is float32[1, 3] before the first call, and then float32[2, 3]"),
+        (collect, "'numbers.seen.0' is nothing before the first call, and then float32[3]; "),
+    ):
+        found = text(forward)
+        assert found.startswith(start + reason)
+        assert found.endswith(end)
+
+    def write(model: Any, x: Any) -> Any:
+        model.past.data.mul_(0.5)
+        return model.past.data.add_(x).sum(0)
+
+    hidden = "changes by Tensor.data, or by a tensor that shares its memory, which no exporter sees"
+    assert text(write) == f"{start}'past' {hidden}{end}"
+
+    shared = model_of(torch, lambda x: shared.past.add_(x) + shared.row)
+    shared.past = torch.zeros(1, 3)
+    shared.row = shared.past[0]
+    found = refusal(ArgumentError, interop.export, shared, (x,), targets="opencl")
+    assert found == f"{start}'row' {hidden}{end}"
+
+    def random(model: Any, x: Any) -> Any:
+        return model.past.add_(torch.rand(1, 3)) + x
+
+    assert text(random) == (
+        "torch.export: the results differ if each call gets 'past' of the call before as an input. "
+        "No program has random numbers; make them an input"
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_module_that_changes_its_buffers(torch: Any) -> None:
+    model = stateful(torch, by_copy)
+    x = torch.ones(3)
+    compiled = torch.jit.trace(model, (x, torch.tensor([0])))
+    before = compiled.rows.clone()
+    assert refusal(ArgumentError, interop.export, compiled, (x, x), targets="opencl") == (
+        "torch.export: a module that torch.jit has compiled changes its buffer 'rows'. "
+        "Only buffers of modules of Python become state: export the model before torch.jit.script or torch.jit.trace"
+    )
+    assert torch.equal(compiled.rows, before)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_changes_without_an_effect_are_no_state(exporter: str, torch: Any) -> None:
+    """A weight that each call computes anew, what a module shows of it, and a number of calls."""
+    need_opencl()
+    layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 3))
+
+    class Own(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+            self.shown = None
+            self.calls = 0
+
+        def forward(self, x: Any) -> Any:
+            self.shown = self.layer(x)
+            self.calls += 1
+            return self.shown * 2
+
+    model = Own()
+    x = torch.randn(2, 3)
+    lines: list[str] = []
+    module = interop.export(model, (x,), targets="opencl", report=lines.append)
+    assert (model.shown, model.calls) == (None, 0)
+    assert lines[-1] == (
+        "each call changes 'shown', 'calls', which no program does; the results of 3 calls do not depend on it"
+    )
+    np.testing.assert_allclose(module["own"](x.numpy()), model(x).detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_arguments_and_results_in_parts(exporter: str, torch: Any) -> None:
+    """Tensors in lists and dicts are inputs with names of their own, and numbers are options."""
+    need_opencl()
+
+    class Own(torch.nn.Module):  # type: ignore[misc]
+        def forward(
+            self, x: Any, pair: Any, more: Any = None, scale: float = 1, no: Any = None
+        ) -> Any:
+            return x * scale, (pair[0] + more["a"], pair[1] - x)
+
+    x, a, b, c = torch.randn(4, 3)
+    module = interop.export(
+        Own(), (x, (a, b)), {"more": {"a": c}, "scale": 3.0, "no": None}, targets="opencl"
+    )
+    f = module["own"]
+    assert [each.name for each in module.functions["own"].interface.params] == [
+        *("x", "pair_0", "pair_1", "more_a", "y0", "y1_0", "y1_1")
+    ]
+    got = f(*[each.numpy() for each in (x, a, b, c)])
+    for one, two in zip(got, (x * 3, a + c, b - x), strict=True):
+        np.testing.assert_allclose(one, two.numpy(), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_decoder_of_transformers_with_its_cache(exporter: str, torch: Any) -> None:
+    """Keyword arguments, a ModelOutput and a StaticCache: four tokens in a row."""
+    need_opencl()
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=16,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    cache = transformers.StaticCache(config=config, max_cache_len=6)
+    token = torch.tensor([[3]])
+    keywords = {"input_ids": token, "past_key_values": cache, "use_cache": True}
+    module = interop.export(model, (), keywords, targets="opencl", name="llama")
+    assert not cache.is_initialized
+    f = module["llama"]
+    state = f.state()
+    names = ["cumulative_length", "keys", "values"]
+    assert sorted(state) == sorted(
+        f"past_key_values_layers_{layer}_{name}" for layer in range(2) for name in names
+    )
+    for number in (3, 20, 49, 0):
+        token = torch.tensor([[number]])
+        wanted = model(input_ids=token, past_key_values=cache, use_cache=True).logits
+        got = f(token.numpy(), state=state)
+        np.testing.assert_allclose(got, wanted.detach().numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cache_that_grows_is_named(torch: Any) -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=16)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    keywords = {"input_ids": torch.tensor([[3]])}
+    cache = transformers.DynamicCache(config=config)
+    text = refusal(
+        ArgumentError,
+        interop.export,
+        model,
+        (),
+        {**keywords, "past_key_values": cache},
+        targets="opencl",
+    )
+    assert (
+        "'past_key_values.layers.0.keys' is None before the first call, and then float32[1, 2, 1, 8]"
+        in text
+    )
+    lines: list[str] = []
+    module = interop.export(model, (), keywords, targets="opencl", report=lines.append, name="gpt")
+    assert lines[-1] == (
+        "past_key_values, a DynamicCache that the model makes in each call, is no result; an argument that is a cache is state"
+    )
+    f: Any = module["gpt"]
+    assert (f.names, f.outputs) == (("input_ids",), ["logits"])
 
 
 def test_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from devmod.errors import ArgumentError
 
 
 def default_names(fn: Any, count: int) -> list[str]:
-    """Return the names of a function's first parameters, or x0, x1, ... if it has fewer."""
+    """Return the names of a function's first parameters, or x0, x1, ... if it has fewer, or if
+    nothing is known of them.
+    """
     names = []
-    for each in inspect.signature(fn).parameters.values():
+    parameters: Mapping[str, Any] = {}
+    with suppress(ValueError, TypeError):  # a method of a compiled class
+        parameters = inspect.signature(fn).parameters
+    for each in parameters.values():
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
             names.append(each.name)
     if len(names) >= count:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
+from inspect import Parameter, Signature
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import devmod
@@ -14,14 +18,16 @@ from devmod.errors import (
     CompileError,
     ToolchainNotFoundError,
     describe_error,
+    list_names,
     not_installed,
 )
 from devmod_models._command import ask
-from devmod_models._names import default_names, named_results
+from devmod_models._torch_calls import Arguments, tensors_of_results
+from devmod_models._torch_state import States, restoring
 from devmod_models.tinygrad import texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod import Target
 
@@ -29,11 +35,17 @@ __all__ = ["export"]
 
 #: A length that each call chooses: its name, its least and its largest value.
 Length = tuple[str, int, int]
+#: The calls that show what the model changes, and that the check compares for a model with state.
+_CALLS = 3
+#: The names in ONNX's file of states, and of their next values.
+_INPUT = "devmod_state_{}"
+_OUTPUT = "devmod_next_{}"
 
 
 def export(
     model: Any,
-    args: Sequence[Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
     *,
     targets: str | Target | Iterable[str | Target],
     dynamic: Mapping[str, Mapping[int, Length]] | None = None,
@@ -44,16 +56,22 @@ def export(
 ) -> devmod.Module:
     """Return a module with a program that computes what a model of PyTorch computes.
 
-    torch.onnx writes the model, and `devmod onnx` makes the program. Its results for `args` are
-    compared with those of the model itself: tinygrad's on the CPU, and those of each device of the
-    targets that is here.
+    torch.onnx writes the model, and `devmod onnx` makes the program. Its results for the arguments
+    are compared with those of the model itself: tinygrad's on the CPU, and those of each device of
+    the targets that is here.
+
+    Buffers and other tensors that a call changes are state: ``program(x, state=program.state())``.
+    It begins with the values at the export. Three calls in a row, with other numbers in the
+    arguments, are compared then. The model and its buffers stay as they are.
 
     Parameters
     ----------
     model
         The module. It is exported as in ``model.eval()``, and keeps its mode.
-    args
-        Its arguments: tensors.
+    args, kwargs
+        Its arguments: tensors, also in lists, tuples and dicts. Numbers and texts of `kwargs` are
+        options, and no inputs. A cache that the model changes, such as a ``StaticCache`` of
+        transformers, is state.
     targets
         The targets, such as "opencl", "webgpu" or "cuda -arch=sm_80", one for each kind.
     dynamic
@@ -62,8 +80,8 @@ def export(
     name
         The name of the program. Default: that of the model's class.
     outputs
-        The names of the results. Default: the keys of a dict, or ``y``, or ``y0``, ``y1`` of
-        several.
+        The names of the results. Default: the keys of a dict, such as a ``ModelOutput`` of
+        transformers, or ``y``, or ``y0``, ``y1`` of several.
     half
         "all" for weights and layers in float16, "weights" for weights alone.
     report
@@ -80,7 +98,7 @@ def export(
         torch is not installed, or what its exporter needs.
     ArgumentError
         The model is no module, an argument or a result no tensor that NumPy can have, or `dynamic`
-        does not fit.
+        does not fit; or calls change what cannot be state, and depend on it.
     CompileError
         torch.onnx or tinygrad cannot export the model, or a result differs.
 
@@ -104,52 +122,206 @@ def export(
         )
     dynamic = dynamic or {}
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
-    names = _names(model, args)
-    dims = _dims(dynamic, names)
-    args = [each.detach().clone() for each in args]  # the model may change them
-    was_training = model.training
-    model.eval()
+    own = Arguments(model, args, kwargs)
+    dims = _dims(dynamic, [*own.tensors])
+    with _evaluating(model), temporary_folder() as folder:
+        calls = _Calls(model, own, outputs)
+        path = os.path.join(folder, f"{label}.onnx")
+        calls.write(path, dynamic)
+        request: dict[str, Any] = {
+            "model": path,
+            "targets": texts_of(targets),
+            "name": label,
+            "dims": dims,
+            "file": f"{label}.devmod",
+            **calls.saved(folder),
+            "output": os.path.join(folder, f"{label}.devmod"),
+            "is_checked": True,
+            "is_tuned": False,
+            "half": half,
+        }
+        answer = ask(request, label, lambda *_: None)
+        if report is not None:
+            for line in (*answer["lines"], *answer["notes"], *calls.notes):
+                report(line)
+        with open(request["output"], "rb") as file:
+            return devmod.loads(file.read())
+
+
+class _Calls:
+    """The calls of a model that the check compares, and the model as torch.onnx writes it.
+
+    Attributes
+    ----------
+    notes
+        Sentences about what is left out.
+    """
+
+    def __init__(self, model: Any, arguments: Arguments, outputs: Sequence[str] | None) -> None:
+        self._model = model
+        self._forward = model.forward
+        self._arguments = arguments
+        self._outputs = outputs
+        self._names: list[str] = []
+        self.notes: list[str] = []
+        self._fill_caches()
+        self._states = States({})
+        self._inputs: list[dict[str, Any]] = []
+        self._results: list[Sequence[Any]] = []
+        with _compiled_buffers(model):
+            self._make()
+        if not self._states.values:
+            del self._inputs[1:], self._results[1:]
+        self.notes = [*dict.fromkeys([*self.notes, *self._states.notes])]
+
+    def _fill_caches(self) -> None:
+        """Let the model give caches their tensors: some get them in a first call."""
+        caches = self._arguments.caches.values()
+        empty = [each for each in caches if getattr(each, "is_initialized", True) is False]
+        if not empty:
+            return
+        with restoring({"": self._model}) as snapshot:
+            snapshot.copy_tensors()
+            self._called(self._arguments.tensors)
+        for each in empty:
+            each.reset()
+
+    def _make(self) -> None:
+        """Make the calls: with fresh numbers, or with those given if the model refuses others."""
+        arguments = self._arguments
+        numbers = range(1, _CALLS)
+        attempts = [
+            [arguments.fresh(each) for each in numbers],
+            [arguments.fresh(each, has_steps=False) for each in numbers],
+            [arguments.tensors for _ in numbers],
+        ]
+        for others in attempts:
+            self._inputs = [arguments.tensors, *others]
+            self._states = States({"": self._model, **arguments.caches})
+            calls = [partial(self._called, each) for each in self._inputs]
+            try:
+                self._results = self._states.find(calls)
+            except ArgumentError:
+                raise
+            except Exception:
+                if others is attempts[-1]:
+                    raise
+            else:
+                return
+
+    def _called(self, tensors: Mapping[str, Any]) -> list[Any]:
+        """Return the results of a call. The model may change its arguments, and what it returns."""
+        copies = {name: each.clone() for name, each in tensors.items()}
+        returned = self._arguments.call(self._model, copies)
+        results = tensors_of_results(returned, self._outputs, self._arguments.caches, self.notes)
+        self._names = [*results]
+        return [each.detach().clone() for each in results.values()]
+
+    def write(self, path: str, dynamic: Mapping[str, Mapping[int, Length]]) -> None:
+        """Write the model, whose states are its last inputs and outputs."""
+        tensors = self._arguments.tensors
+        states = self._states.values
+        if states or not self._arguments.is_plain:
+            self._model.forward = self._functional()
+        args = [each.clone() for each in (*tensors.values(), *states.values())]
+        names = [*tensors, *map(_INPUT.format, range(len(states)))]
+        outputs = [*self._names, *map(_OUTPUT.format, range(len(states)))]
+        _write(self._model, args, path, names, outputs, dynamic)
+        _add_unused_inputs(path, dict(zip(names, args, strict=True)), dynamic)
+
+    def _functional(self) -> Callable[..., Any]:
+        """Return a function of all tensors and states that returns all results and next states."""
+        names = [*self._arguments.tensors]
+        count = len(names)
+
+        def forward(*values: Any) -> Any:
+            def called() -> list[Any]:
+                tensors = dict(zip(names, values[:count], strict=True))
+                returned = self._arguments.call(self._forward, tensors)
+                caches = self._arguments.caches
+                return [*tensors_of_results(returned, self._outputs, caches, []).values()]
+
+            results, states = self._states.functional(called, values[count:])
+            return (*results, *states)
+
+        parameters = []
+        for number in range(count + len(self._states.values)):
+            parameters.append(Parameter(f"value{number}", Parameter.POSITIONAL_OR_KEYWORD))
+        forward.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return forward
+
+    def saved(self, folder: str) -> dict[str, Any]:
+        """Write the arrays of the calls, and return what a request has about them."""
+        states = {}
+        labels = {}
+        firsts = {}
+        for number, (label, value) in enumerate(self._states.values.items()):
+            name = _INPUT.format(number)
+            states[name] = _OUTPUT.format(number)
+            labels[name] = label
+            firsts[name] = value
+        inputs = []
+        expected = []
+        for number, (tensors, results) in enumerate(zip(self._inputs, self._results, strict=True)):
+            given = {**tensors, **firsts}
+            firsts = {}
+            inputs.append(_saved(folder, f"input{number}_", given, labels))
+            named = dict(zip(self._names, results, strict=True))
+            if states:
+                named |= zip(states.values(), self._states.nexts[number], strict=True)
+            expected.append(_saved(folder, f"output{number}_", named, labels))
+        return {"states": states, "labels": labels, "inputs": inputs, "expected": expected}
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Run a block with a model in the mode of evaluation. The end restores the mode of each module,
+    and all that the block has changed.
+    """
+    import torch
+
+    modules = [*model.modules()]
+    modes = [each.training for each in modules]
     try:
-        with torch.no_grad(), temporary_folder() as folder:
-            inputs = _saved(folder, "input", dict(zip(names, args, strict=True)))
-            results = named_results(model(*args), outputs, torch.Tensor, "model")
-            expected = _saved(folder, "output", results)
-            path = os.path.join(folder, f"{label}.onnx")
-            _write(model, args, path, names, [*results], dynamic)
-            request: dict[str, Any] = {
-                "model": path,
-                "targets": texts_of(targets),
-                "name": label,
-                "dims": dims,
-                "file": f"{label}.devmod",
-                "states": {},
-                "labels": {},
-                "inputs": [inputs],
-                "expected": [expected],
-                "output": os.path.join(folder, f"{label}.devmod"),
-                "is_checked": True,
-                "is_tuned": False,
-                "half": half,
-            }
-            answer = ask(request, label, lambda *_: None)
-            if report is not None:
-                for line in (*answer["lines"], *answer["notes"]):
-                    report(line)
-            with open(request["output"], "rb") as file:
-                return devmod.loads(file.read())
+        with torch.no_grad(), restoring({"": model}):
+            model.eval()
+            yield
     finally:
-        model.train(was_training)
+        for each, mode in zip(modules, modes, strict=True):
+            each.training = mode
 
 
-def _names(model: Any, args: Sequence[Any]) -> list[str]:
-    """Return the names of a model's arguments: those of the parameters of `forward`."""
-    for number, each in enumerate(args):
-        if not hasattr(each, "numpy"):
-            raise ArgumentError(
-                f"torch.export: the argument {number} is {type(each).__name__}; expected a Tensor",
-                argument="args",
-            )
-    return default_names(model.forward, len(args))
+@contextmanager
+def _compiled_buffers(model: Any) -> Iterator[None]:
+    """Run a block that may write the buffers of modules that torch.jit has compiled: they have no
+    other place. The end restores them.
+
+    Raises
+    ------
+    ArgumentError
+        The block has changed one.
+    """
+    import torch
+
+    buffers = {}
+    for name, each in model.named_modules():
+        if isinstance(each, torch.jit.ScriptModule):
+            for key, own in each.named_buffers(name):
+                buffers[key] = (own, own.clone())
+    changed = []
+    try:
+        yield
+    finally:
+        for name, (own, before) in buffers.items():
+            if not torch.equal(own, before):
+                own.copy_(before)
+                changed.append(name)
+    if changed:
+        raise ArgumentError(
+            f"torch.export: a module that torch.jit has compiled changes its buffer {list_names(changed)}. "
+            "Only buffers of modules of Python become state: export the model before torch.jit.script or torch.jit.trace",
+            argument="model",
+        )
 
 
 def _dims(dynamic: Mapping[str, Mapping[int, Length]], names: Sequence[str]) -> dict[str, str]:
@@ -205,8 +377,35 @@ def _write(
         ) from error
 
 
-def _saved(folder: str, role: str, tensors: Mapping[str, Any]) -> dict[str, str]:
-    """Write tensors as arrays of NumPy, and return their paths by name."""
+def _add_unused_inputs(
+    path: str, tensors: Mapping[str, Any], dynamic: Mapping[str, Mapping[int, Length]]
+) -> None:
+    """Add the inputs to a file of ONNX that an exporter has left out: the model ignores them."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    inputs = {each.name: each for each in model.graph.input}
+    if inputs.keys() >= tensors.keys():
+        return
+    types = onnx.helper.np_dtype_to_tensor_dtype
+    for name, tensor in tensors.items():
+        if name not in inputs:
+            shape: list[Any] = [*tensor.shape]
+            for axis, (label, _, _) in dynamic.get(name, {}).items():
+                shape[axis] = label
+            dtype = types(tensor.new_empty(0, device="cpu").numpy().dtype)
+            inputs[name] = onnx.helper.make_tensor_value_info(name, dtype, shape)
+    del model.graph.input[:]
+    model.graph.input.extend(inputs[name] for name in tensors)
+    onnx.save(model, path)
+
+
+def _saved(
+    folder: str, role: str, tensors: Mapping[str, Any], labels: Mapping[str, str]
+) -> dict[str, str]:
+    """Write tensors as arrays of NumPy, and return their paths by name. `labels` has other names
+    for errors.
+    """
     import numpy as np
 
     paths = {}
@@ -216,7 +415,8 @@ def _saved(folder: str, role: str, tensors: Mapping[str, Any]) -> dict[str, str]
             array = tensor.cpu().numpy()
         except TypeError:
             raise ArgumentError(
-                f"torch.export: {name!r} is {tensor.dtype}, which NumPy does not have. Export model.float() with other arguments",
+                f"torch.export: {labels.get(name, name)!r} is {tensor.dtype}, which NumPy does not have. "
+                "Export model.float() with other arguments",
                 argument="args",
             ) from None
         np.save(paths[name], array)
