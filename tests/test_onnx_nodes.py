@@ -14,6 +14,7 @@ from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+import onnx
 import onnx_models
 import onnx_suite
 from each_case import check_each
@@ -112,6 +113,31 @@ def test_a_signal_without_a_last_length() -> None:
     constants = {"step": np.array(8), "window": np.hanning(16).astype("float32")}
     onnx_models.save([make_node("STFT", ["x", "step", "window"], ["y"])], {"x": x}, constants, "y")
     onnx_models.check_close(onnx_models.computed({"x": x}), onnx_models.expected({"x": x}))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "numbers"),
+    [
+        ("q = QuantizeLinear(x, s, z) y = Cast<to = 1>(q)", {"z": np.uint8(99)}),
+        ("q = QuantizeLinear(x, s, z) y = Cast<to = 1>(q)", {"z": np.int8(3)}),
+        ("d = Div(x, s) y = Floor(d)", {}),
+        ("d = Div(x, s) h = Add(d, half) y = Floor(d)", {"half": np.float32(0.5)}),
+        ("q, t, z = DynamicQuantizeLinear(x) y = Cast<to = 1>(q)", {}),
+    ],
+)
+def test_a_division_by_a_number_is_rounded_once(nodes: str, numbers: dict[str, Any]) -> None:
+    """Numbers at the borders of steps: a product with the reciprocal gets to another step."""
+    scale = np.float32(0.03)
+    x = np.arange(-200, 201).astype("float32") / 2 * scale
+    graph = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
+    constants = {name: np.asarray(each) for name, each in {"s": scale, **numbers}.items()}
+    onnx_models.save(list(graph.node), {"x": x}, constants, "y")
+    (wanted,) = onnx_models.expected({"x": x})
+    np.testing.assert_array_equal(onnx_models.computed({"x": x})[0], wanted)
+    both = onnx_models.program("opencl", "webgpu")
+    for kind in ("opencl", "webgpu"):
+        if devmod.devices(kind):
+            np.testing.assert_array_equal(both.on(kind)(x), wanted)
 
 
 def outcomes_of(operator: str, name: str, *places: str) -> dict[str, str]:

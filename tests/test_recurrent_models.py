@@ -211,6 +211,16 @@ def test_each_direction_of_a_quantized_lstm_has_its_own_scale() -> None:
     check_close(computed(inputs), expected(inputs), 1e-4)
 
 
+def test_a_quantized_lstm_of_inputs_on_a_grid() -> None:
+    """Many inputs are halfway between two steps, so that the last digit of the scale decides."""
+    inputs = write_quantized(0.02)
+    for most in (1, 3, 7):
+        numbers = np.random.default_rng(most).integers(0, 511, inputs["x"].shape)
+        numbers.flat[:2] = 0, 510
+        grid = {"x": numbers.astype("float32") / 510 * np.float32(most)}
+        check_close(computed(grid), expected(grid))
+
+
 def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict[str, Any]:
     """Microsoft's: the weights are transposed, and have a scale for each column or for all. Each
     direction has one of the scales of the states.

@@ -59,7 +59,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
-from devmod_models._tinygrad.operators import OPERATORS
+from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
     buffer_of,
@@ -190,7 +190,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             try:
                 if node.operator in CONTROL:
                     CONTROL[node.operator](self, node)
-                else:
+                    continue
+                with patched(Tensor, "div", divide):
                     self._run_node(node)
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error

@@ -6,18 +6,19 @@ Inputs are positional, and attributes have their names.
 from __future__ import annotations
 
 from itertools import zip_longest
-from math import prod
+from math import frexp, isfinite, prod
 from typing import Any
 
 from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
+from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad import more_operators, recurrent
 from devmod_models._tinygrad.record import largest
 from devmod_models.onnx import TYPES
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "divide"]
 
 
 def _slice(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
@@ -142,11 +143,40 @@ def _quantize_linear(
 
 
 def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """tinygrad's multiplies by 1/255, which is not exact: so is each number, but no tensor."""
-    steps = Tensor([255.0]).realize().reshape(())
-    numbers, scale, zero = recurrent.quantized(x, steps)
+    """tinygrad's has other numbers at the borders of steps."""
+    numbers, scale, zero = recurrent.quantized(x)
     return numbers.cast(dtypes.uint8).contiguous(), scale, zero.cast(dtypes.uint8)
 
+
+def divide(self: Tensor, x: Any, reverse: bool = False, rounding_mode: str | None = None) -> Tensor:
+    """Divide as `Tensor.div` does, which multiplies by the reciprocal of a number. That is rounded
+    twice: a multiple of a scale becomes another step where it is quantized.
+    """
+    divisor = x
+    if reverse:
+        divisor = self
+    if rounding_mode is not None or not _has_inexact_reciprocal(divisor):
+        return _own_divide(self, x, reverse, rounding_mode)
+    one, other = self._broadcasted(x, reverse)
+    if not dtypes.is_float(one.dtype):
+        return _own_divide(self, x, reverse)
+    return one.alu(Ops.FDIV, other.cast(one.dtype))
+
+
+def _has_inexact_reciprocal(divisor: Any) -> bool:
+    """Return whether a divisor is a number, and its reciprocal is rounded."""
+    number = divisor
+    if isinstance(divisor, Tensor) and divisor.uop.base.op is Ops.CONST:
+        number = divisor.uop.base.val
+    if not isinstance(number, (int, float)) or not isfinite(number):
+        return False
+    mantissa, _ = frexp(number)
+    return mantissa not in (0, 0.5, -0.5)
+
+
+_own_divide = Tensor.div
+# tinygrad's rules compute what has no variables.
+python_alu[Ops.FDIV] = lambda a, b: a * python_alu[Ops.RECIPROCAL](b) if b == 0 else a / b
 
 #: tinygrad's operators, with those of this file.
 OPERATORS: dict[str, Any] = {

@@ -288,12 +288,12 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple
     return _layer(cell, _product(w), x, r.shape[2], ("tanh",), options, *inputs)
 
 
-def quantized(rows: Tensor, steps: Any = 255) -> tuple[Tensor, Tensor, Tensor]:
+def quantized(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return numbers of 0 to 255 for rows, which are quantized together by their least and their
     largest number; the scale, and the number of zero. All are floats.
     """
     least = rows.min().minimum(0)
-    scale = (rows.max().maximum(0) - least) / steps
+    scale = (rows.max().maximum(0) - least) / 255
     scale = (scale == 0).where(1, scale)
     zero = (-least / scale).round().clamp(0, 255)
     return ((rows / scale).round() + zero).clamp(0, 255), scale, zero
