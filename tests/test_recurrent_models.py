@@ -221,6 +221,22 @@ def test_a_quantized_lstm_of_inputs_on_a_grid() -> None:
         check_close(computed(grid), expected(grid))
 
 
+def test_numbers_are_quantized_once() -> None:
+    """No kernel of a product rounds: it would do so for each column."""
+    from tinygrad.uop.ops import Ops
+
+    from devmod_models._tinygrad.record import each_call, record
+
+    write_quantized(0.02)
+    function, example, constants = traced()
+    rounding = 0
+    for call in each_call(record(function, example, None, constants).calls):
+        operators = {each.op for each in call.src[0].toposort()}
+        rounding += Ops.TRUNC in operators
+        assert not {Ops.TRUNC, Ops.REDUCE} <= operators
+    assert rounding
+
+
 def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict[str, Any]:
     """Microsoft's: the weights are transposed, and have a scale for each column or for all. Each
     direction has one of the scales of the states.

@@ -143,7 +143,7 @@ def _quantize_linear(
 
 
 def _dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """tinygrad's has other numbers at the borders of steps."""
+    """tinygrad's computes the least and the largest number again for each element."""
     numbers, scale, zero = recurrent.quantized(x)
     return numbers.cast(dtypes.uint8).contiguous(), scale, zero.cast(dtypes.uint8)
 

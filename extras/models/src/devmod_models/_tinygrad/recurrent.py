@@ -291,21 +291,33 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple
 def quantized(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return numbers of 0 to 255 for rows, which are quantized together by their least and their
     largest number; the scale, and the number of zero. All are floats.
+
+    The least and the largest number are computed once: a kernel that uses them would compute them
+    again for each of its elements.
     """
-    least = rows.min().minimum(0)
-    scale = (rows.max().maximum(0) - least) / 255
+    rows = rows.contiguous()
+    least = rows.min().minimum(0).contiguous()
+    most = rows.max().maximum(0).contiguous()
+    with recording():
+        Tensor.realize(rows, least, most)
+    scale = (most - least) / 255
     scale = (scale == 0).where(1, scale)
     zero = (-least / scale).round().clamp(0, 255)
     return ((rows / scale).round() + zero).clamp(0, 255), scale, zero
 
 
 def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
-    """Return the product by quantized weights of rows, which are quantized, too."""
+    """Return the product by quantized weights of rows, which are quantized, too: once, and not for
+    each column.
+    """
 
     def product(number: int, rows: Tensor) -> Tensor:
         columns = weights[number].cast(dtypes.float32) - zero[number].cast(dtypes.float32)
         numbers, step, shift = quantized(rows)
-        return ((numbers - shift) @ columns) * (step * scale[number])
+        steps = (numbers - shift).contiguous()
+        with recording():
+            Tensor.realize(steps)
+        return (steps @ columns) * (step * scale[number])
 
     return product
 
