@@ -37,6 +37,8 @@ WRONG = "wrong"
 CPU = "cpu"
 #: The start of the outcome of a case that ended otherwise.
 FAULT = "fault: "
+#: The most subsets of a case's inputs that are constants.
+MOST_SUBSETS = 8
 _DEPENDS = "depends on the data of an input"
 #: Why a case is refused: the class, and the texts of its errors.
 CLASSES = {
@@ -164,6 +166,34 @@ def outcomes(case: Any, places: Sequence[str] = (CPU,)) -> dict[str, str]:
             if _DEPENDS not in text:
                 break
     return dict.fromkeys(places, text)
+
+
+def outcomes_with_constants(case: Any) -> dict[str, str]:
+    """Return the outcome of a case on the CPU for subsets of its inputs as constants, at most 8: of
+    each input alone, of all but one, and of all.
+    """
+    (inputs, results), *_ = case.data_sets
+    arrays = {}
+    for value, given in zip(case.model.graph.input, inputs, strict=False):
+        arrays[value.name] = array_of(given)
+    wanted = [array_of(each) for each in results]
+    if any(each is None for each in (*arrays.values(), *wanted)):
+        return {}
+    names = [*arrays]
+    subsets = [(name,) for name in names]
+    subsets += [tuple(each for each in names if each != name) for name in names]
+    subsets += [tuple(names)]
+    found = {}
+    for constants in [*dict.fromkeys(filter(None, subsets))][:MOST_SUBSETS]:
+        write(case.model, arrays, constants)
+        label = ", ".join(constants)
+        try:
+            (found[label],) = run(arrays, constants, wanted, [CPU]).values()
+        except DevmodError as error:
+            found[label] = str(error)
+        except Exception as error:
+            found[label] = f"{FAULT}{type(error).__name__}: {error}"
+    return found
 
 
 def run(

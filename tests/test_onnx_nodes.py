@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import devmod
+from devmod.errors import CompileError
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -17,7 +18,7 @@ pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 import onnx
 import onnx_models
 import onnx_suite
-from each_case import check_each
+from each_case import check_each, refusal
 from onnx.helper import make_node
 
 import onnx_counts
@@ -76,6 +77,57 @@ def test_all_cases_are_right_or_refused(part: str, capfd: pytest.CaptureFixture[
         outcomes = onnx_counts.run([], onnx_counts.present_places(), part)
     assert outcomes
     assert onnx_counts.faults(outcomes) == []
+
+
+def check_with_constants(case: Any) -> None:
+    for constants, outcome in onnx_suite.outcomes_with_constants(case).items():
+        text = f"{case.name} with the constants {constants}: {outcome}"
+        assert not onnx_suite.is_fault(case.name, outcome), text
+
+
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements", "OneHot", "Where"])
+def test_each_subset_of_the_inputs_may_be_constants(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devmod, "devices", lambda *_: [])
+    check_each(onnx_suite.cases(operator)[operator], check_with_constants)
+
+
+@pytest.mark.volume
+@pytest.mark.parametrize("part", range(8))
+def test_each_subset_of_the_inputs_of_all_cases_may_be_constants(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devmod, "devices", lambda *_: [])
+    cases = [case for several in onnx_suite.cases().values() for case in several]
+    check_each(cases[part::8], check_with_constants)
+
+
+@pytest.mark.parametrize(
+    "index", [[[0, 1, 2, 3]], [[2]], [[0], [15]], [[0, 1, 2]] * 4, [3, -1], [*range(12)], -2, []]
+)
+def test_constant_indices_of_any_shape(index: Any) -> None:
+    """Each BERT and GPT-2 of PyTorch's exporter has one of two dimensions."""
+    x = np.arange(48, dtype="float32").reshape(16, 3)
+    constants = {"i": np.array(index, "int64")}
+    for axis in (0, 1):
+        if axis and np.size(index) and abs(np.max(index)) > 2:
+            continue
+        node = make_node("Gather", ["x", "i"], ["y"], axis=axis)
+        onnx_models.save([node], {"x": x}, constants, "y")
+        (got,) = onnx_models.computed({"x": x})
+        np.testing.assert_array_equal(got, np.take(x, constants["i"], axis))
+
+
+@pytest.mark.parametrize("index", [[16], [[3, -17]], -17])
+def test_a_constant_index_outside_of_its_axis(index: Any) -> None:
+    x = np.zeros((16, 3), "float32")
+    constants = {"i": np.array(index, "int64")}
+    onnx_models.save([make_node("Gather", ["x", "i"], ["y"])], {"x": x}, constants, "y")
+    number = next(each for each in np.ravel(index) if not -16 <= each < 16)
+    assert refusal(CompileError, onnx_models.computed, {"x": x}) == (
+        f"Gather (output 'y'): its index {number} in 'i' is outside of axis 0 of 'x', whose indices are -16 to 15"
+    )
 
 
 @pytest.mark.parametrize("operator", ON_DEVICES)

@@ -313,8 +313,16 @@ def _written_by_others(model: Any) -> Any:
     wanted = [name for name in _WRITTEN_BY_OTHERS if name in names - own]
     if not wanted:
         return model
-    # onnx looks up the type of an input that a node leaves out, too.
-    model.graph.value_info.add().type.tensor_type.elem_type = 1
+    # onnx looks up the type of an input that a node leaves out, too, and those of constants.
+    values = model.graph.value_info
+    values.add().type.tensor_type.elem_type = 1
+    known = {each.name for each in (*values, *model.graph.input)}
+    for each in model.graph.initializer:
+        if each.name not in known:
+            own = values.add(name=each.name)
+            own.type.tensor_type.elem_type = each.data_type
+            for length in each.dims:
+                own.type.tensor_type.shape.dim.add(dim_value=length)
     try:
         result = inline_selected_functions(
             model, [("", name) for name in wanted], inline_schema_functions=True

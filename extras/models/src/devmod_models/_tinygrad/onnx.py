@@ -65,6 +65,7 @@ from devmod_models._tinygrad.record import (
     buffer_of,
     depends,
     fill,
+    largest,
     patched,
     reading,
     settings,
@@ -106,6 +107,8 @@ _DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do (--dim)"
 #: How often the last digits of all values change, to see how far the results move.
 _DRAWS = 5
+#: The most indices of a Gather that are copies of one element each.
+_MOST_INDICES = 8
 _DOMAINS = {each.value for each in Domain} | {""}
 
 
@@ -133,7 +136,12 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._states = model.states
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
-        self.const_names = set(self._kept)
+        self._arrays = model.constants
+        #: The constants that tinygrad's Gather gets as lists: it copies each element by itself.
+        self.const_names = set()
+        for name, constant in model.constants.items():
+            if constant.ndim < 2 and 0 < constant.size <= _MOST_INDICES:
+                self.const_names.add(name)
 
     def run(
         self,
@@ -203,7 +211,25 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                     f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
                 ) from error
 
+    def _check_indices(self, node: Node) -> None:
+        """Raise an error for a constant index that is outside of what the node reads."""
+        if node.operator not in ("Gather", "GatherElements") or node.domain:
+            return
+        indices = self._arrays.get(node.inputs[1])
+        data = self.graph_values[node.inputs[0]]
+        axis = node.attributes.get("axis", 0)
+        if indices is None or not indices.size or not -data.ndim <= axis < data.ndim:
+            return
+        length = largest(data.shape[axis])
+        for index in (int(indices.min()), int(indices.max())):
+            if not -length <= index < length:
+                raise CompileError(
+                    f"its index {index} in {quote_name(node.inputs[1])} is outside of axis {axis} of {quote_name(node.inputs[0])}, "
+                    f"whose indices are {-length} to {length - 1}"
+                )
+
     def _run_node(self, node: Node) -> None:
+        self._check_indices(node)
         names = self._precision.enter(node, self.graph_values)
         lengths = self._on_lengths(node)
         if lengths is not None:
