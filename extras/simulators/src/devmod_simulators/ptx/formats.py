@@ -24,12 +24,18 @@ from devmod_simulators.ptx.ptx_types import (
 )
 
 #: The smallest numbers that are not subnormal.
-SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022)}
+SMALLEST = {
+    "f16": np.float32(2.0**-14),
+    "f32": np.float32(2.0**-126),
+    "f64": np.float64(2.0**-1022),
+}
+#: The largest finite numbers of types that `cvt.satfinite` converts to.
+LARGEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127, "tf32": (2 - 2.0**-10) * 2.0**127}
 
 
-def flush(a: Array) -> Array:
-    """Return `a` with subnormal numbers as zeros of their sign."""
-    return np.where(np.abs(a) < SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
+def flush(a: Array, kind: str) -> Array:
+    """Return values with those that are subnormal numbers of `kind` as zeros of their sign."""
+    return np.where(np.abs(a) < SMALLEST[kind], np.copysign(a.dtype.type(0), a), a)
 
 
 def any_nan(a: Array, b: Array) -> Array:
@@ -120,42 +126,8 @@ def narrow(a: Array, mode: str, dtype: DType = F32, error: Array | None = None) 
     if mode != "odd":
         return step(near, difference, mode)
     toward_zero = step(near, difference, "rz")
-    inexact = difference != 0
-    return np.where(
-        inexact & np.isfinite(near), toward_zero.view(U32) | U32.type(1), near.view(U32)
-    ).view(F32)
-
-
-def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the sum and its rounding error (Knuth)."""
-    total = a + b
-    other = total - a
-    return total, (a - (total - other)) + (b - other)
-
-
-def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the product of float64 values and its rounding error (Dekker), or an error of zero
-    where that overflows.
-    """
-    splitter = np.float64(134217729.0)
-
-    def parts(x: Array) -> tuple[Array, Array]:
-        scaled = splitter * x
-        high = scaled - (scaled - x)
-        return high, x - high
-
-    total = a * b
-    a_high, a_low = parts(a)
-    b_high, b_low = parts(b)
-    error = ((a_high * b_high - total) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return total, np.where(np.isfinite(error), error, 0.0)
-
-
-def rounded(kind: str, value: Array, error: Array, mode: str) -> Array:
-    """Return float64 values with their errors as `kind`, in a rounding mode."""
-    if kind == "f64":
-        return value if mode == "rn" else step(value, np.sign(error), mode)
-    return narrow(value, mode, F32, error)
+    inexact = (difference != 0) & np.isfinite(a)
+    return np.where(inexact, toward_zero.view(U32) | U32.type(1), near.view(U32)).view(F32)
 
 
 def fp8_values(kind: str) -> Array:

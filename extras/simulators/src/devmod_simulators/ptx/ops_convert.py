@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import flush, narrow, reader, rounded, writer
+from devmod_simulators.ptx.exact import round_to_odd
+from devmod_simulators.ptx.formats import flush, reader, step, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_float import with_modifiers
@@ -49,9 +50,9 @@ def _cvt(decoder: Decoder) -> Step:
     if kind not in FLOATS:
         return compute(decoder, [source], _integer_to_float(decoder, result), target)
     if kind == "f32" and result.endswith("x2"):
-        function = with_modifiers(decoder, kind, result, _halves)
+        function = with_modifiers(decoder, [kind, kind], result, _halves)
         return compute(decoder, [F32, F32], function, target)
-    function = with_modifiers(decoder, kind, result, integral or (lambda a: a))
+    function = with_modifiers(decoder, [kind], result, integral or (lambda a: a))
     return compute(decoder, [source], function, target)
 
 
@@ -69,7 +70,7 @@ def _float_to_integer(
     if target.itemsize < 8 and kind != "f64":
         nan = 0
     invalid = np.array([nan], UNSIGNED[target.itemsize]).view(target)[0]
-    ftz = decoder.has("ftz")
+    ftz = decoder.has("ftz") and kind == "f32"
     high = float(limits.max)
     if target.itemsize < 8:
         # As a float64, the greatest integer of 64 bits is one more already.
@@ -78,7 +79,7 @@ def _float_to_integer(
     def convert(a: Array) -> Array:
         value = read(a)
         if ftz:
-            value = flush(value)
+            value = flush(value, kind)
         value = integral(value.astype(F64))
         above = value >= high
         below = value < limits.min
@@ -93,6 +94,10 @@ def _float_to_integer(
 def _integer_to_float(decoder: Decoder, result: str) -> Callable[[Array], Array]:
     mode = decoder.rounding
     target = REGISTERS[result]
+    if decoder.has("sat"):
+        # All others are 0 or less, or 1 or more.
+        write = writer(result)
+        return lambda a: write((a > 0).astype(F64)).view(target)
     if mode == "rn" and result in ("f32", "f64"):
         # The processor rounds to nearest.
         return lambda a: a.astype(target)
@@ -102,10 +107,10 @@ def _integer_to_float(decoder: Decoder, result: str) -> Callable[[Array], Array]
     def convert(a: Array) -> Array:
         near = a.astype(F64)
         # The significand of a longdouble has at least 64 bits.
-        error = a.astype(np.longdouble) - near
-        if result in ("f32", "f64"):
-            return rounded(result, near, error, mode)
-        return write(narrow(near, "odd", F32, error)).view(target)
+        error = np.sign(a.astype(np.longdouble) - near).astype(F64)
+        if result == "f64":
+            return step(near, error, mode)
+        return write(round_to_odd(near, error)).view(target)
 
     return convert
 

@@ -8,14 +8,24 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.exact import (
+    PRODUCT,
+    QUOTIENT,
+    ROOT,
+    exact_sum,
+    fused,
+    fused_narrow,
+    once,
+    round_to_odd,
+    two_sum,
+)
 from devmod_simulators.ptx.formats import (
+    LARGEST,
     SMALLEST,
     any_nan,
     flush,
+    narrow,
     reader,
-    rounded,
-    two_product,
-    two_sum,
     writer,
 )
 from devmod_simulators.ptx.lanes import NARROW
@@ -36,113 +46,122 @@ from devmod_simulators.ptx.ptx_types import (
     Array,
 )
 
+#: Of float64, the bits that float32 lacks, these without the first one, and that one.
+_DROPPED_BITS = U64.type((1 << 29) - 1)
+_LAST_BITS = U64.type((1 << 28) - 1)
+_MIDDLE = U64.type(1 << 28)
+
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
-    """Return the step of an instruction with `number` operands of one float type."""
+    """Return the step of an instruction with `number` operands of one float type, or with narrower
+    ones before the last: add.f32.f16 and its kin.
+    """
     kind = decoder.type
     dtypes = [REGISTERS[kind]] * number
+    if len(decoder.types) == 2:
+        result = decoder.types[0]
+        dtypes[-1] = REGISTERS[result]
+        kinds = [kind] * (number - 1) + [result]
+        function = with_modifiers(decoder, kinds, result, function)
+        return compute(decoder, dtypes, function, REGISTERS[result])
     if kind in ("f32", "f64") and decoder.modifiers.isdisjoint(("ftz", "sat", "relu")):
-        scalars = function is _fused_twice
+        scalars = function is _fused_f32
         return compute(decoder, dtypes, function, scalars=scalars)
-    return compute(decoder, dtypes, with_modifiers(decoder, kind, kind, function))
+    return compute(decoder, dtypes, with_modifiers(decoder, [kind] * number, kind, function))
 
 
 def with_modifiers(
-    decoder: Decoder, kind: str, result: str, function: Callable[..., Array]
+    decoder: Decoder, kinds: list[str], result: str, function: Callable[..., Array]
 ) -> Callable[..., Array]:
-    """Return a function that computes values of one float type from those of another: flush,
-    compute, saturate, round.
+    """Return a function that computes values of a float type from those of others: flush, compute,
+    saturate, round.
     """
     ftz = decoder.has("ftz")
     saturating = decoder.has("sat")
+    finite = decoder.has("satfinite")
     relu = decoder.has("relu")
-    mode = decoder.rounding
     target = REGISTERS[result]
-    is_plain = kind == result and kind in ("f32", "f64")
-    read = reader(kind)
-    write = writer(result, mode)
+    has_one_type = set(kinds) == {result}
+    is_plain = has_one_type and result in ("f32", "f64")
+    base = result.removesuffix("x2")
+    # Of halves, arithmetic alone flushes: cvt only float32.
+    reads = [_flushing_reader(kind, ftz and (has_one_type or kind == "f32")) for kind in kinds]
+    read = reader(result) if ftz and (has_one_type or base == "f32") else None
+    write = writer(result, decoder.rounding)
+    largest = LARGEST.get(base, np.inf)
 
     def run(*values: Array) -> Array:
-        if not is_plain:
-            values = tuple(map(read, values))
-        if ftz:
-            values = tuple(map(flush, values))
+        if not is_plain or ftz:
+            values = tuple(fetch(each) for fetch, each in zip(reads, values, strict=True))
         value = function(*values)
         if saturating:
             zero = value.dtype.type(0)
             value = np.minimum(np.where(value > 0, value, zero), value.dtype.type(1))
         if relu:
             value = np.where(value <= 0, value.dtype.type(0), value)
+        if finite:
+            value = np.clip(value, -largest, largest)
         if not is_plain:
             value = write(value).view(target)
-        if ftz and target in SMALLEST:
-            value = flush(value)
+        if read is not None:
+            value = write(flush(read(value), base)).view(target)
         return value
 
     return run
 
 
-def directed(
-    kind: str, mode: str, exact: Callable[..., tuple[Array, Array]]
-) -> Callable[..., Array]:
-    """Return a function that computes a value and its error in float64 and rounds it."""
-    return lambda *values: rounded(kind, *exact(*(value.astype(F64) for value in values)), mode)
+def _flushing_reader(kind: str, flushes: bool) -> Callable[[Array], Array]:
+    read = reader(kind)
+    base = kind.removesuffix("x2")
+    if not flushes or base not in SMALLEST:
+        return read
+    return lambda value: flush(read(value), base)
 
 
-def exact_sum(mode: str) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """Return the function for a sum and its error. Values that cancel are -0 if it is rounded down,
-    +0 otherwise.
-    """
-    if mode != "rm":
-        return two_sum
-
-    def down(a: Array, b: Array) -> tuple[Array, Array]:
-        total, error = two_sum(a, b)
-        cancelled = (total == 0) & (np.signbit(a) != np.signbit(b))
-        return np.where(cancelled, -0.0, total), error
-
-    return down
+def _base(decoder: Decoder) -> str:
+    """Return the type in which an instruction computes: that of one number of a pair."""
+    return decoder.types[0].removesuffix("x2")
 
 
-def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
+def _fused(decoder: Decoder) -> Callable[[Array, Array, Array], Array]:
     """Return the function for a * b + c with one rounding."""
-
-    def exact(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
-        if kind == "f64":
-            product, low = two_product(a, b)
-        else:
-            # Exact: two significands of 24 bits have 48.
-            product = a * b
-            low = np.zeros(1)
-        total, error = add(product, c)
-        error, rest = two_sum(error, low)
-        value, error = two_sum(total, error)
-        # A `total` of -0 has errors of +0, so `value` has lost its sign.
-        usable = np.isfinite(total) & np.isfinite(value) & (value != 0)
-        error = np.where(error == 0, rest, error)
-        return np.where(usable, value, total), np.where(usable, error, 0.0)
-
-    add = exact_sum(mode)
-
-    if kind == "f64" or mode != "rn":
-        return directed(kind, mode, exact)
+    kind = _base(decoder)
+    mode = decoder.rounding
+    if kind == "f64":
+        return once(kind, mode, fused(mode))
+    if kind == "f32" and mode == "rn":
+        return _fused_f32
+    function = fused_narrow(mode)
     if kind == "f32":
-        # Rounded twice, to 53 and to 24 bits: the result differs from a fused operation in one of
-        # 2**29 cases.
-        return _fused_twice
-    return lambda a, b, c: a.astype(F64) * b + c
+        return lambda a, b, c: narrow(function(a, b, c), mode)
+    return function
 
 
-def _fused_twice(a: Array, b: Array, c: Array) -> Array:
+def _fused_f32(a: Array, b: Array, c: Array) -> Array:
+    """Return float32 values of a * b + c, rounded to nearest."""
     if a.size + b.size + c.size <= NARROW:
-        return (a.astype(F64) * b.astype(F64) + c.astype(F64)).astype(F32)
-    # NumPy converts in pieces, which stay in the cache.
-    product = np.multiply(a, b, dtype=F64)
-    if c.size > len(product):
-        product = product + c
-    else:
-        product += c
-    return product.astype(F32)
+        return _piece_of_fused_f32(a, b, c)
+    # In pieces whose float64 stays in the cache, and which no call of the system allocates.
+    result = np.empty(np.broadcast_shapes(a.shape, b.shape, c.shape), F32)
+    for start in range(0, len(result), NARROW):
+        piece = slice(start, start + NARROW)
+        operands = [each[piece] if each.ndim and len(each) > 1 else each for each in (a, b, c)]
+        result[piece] = _piece_of_fused_f32(*operands)
+    return result
+
+
+def _piece_of_fused_f32(a: Array, b: Array, c: Array) -> Array:
+    product = a.astype(F64) * b.astype(F64)
+    total = product + c.astype(F64)
+    # Rounded twice, to 53 and to 24 bits, a sum is only wrong if the first result is in the middle
+    # of two float32, whose last 28 bits are zeros then: also if they are subnormal.
+    bits = total.view(U64)
+    if not (bits & _LAST_BITS).all():
+        is_middle = bits & _DROPPED_BITS == _MIDDLE
+        is_middle |= (np.abs(total) < SMALLEST["f32"]) & (total != 0)
+        if is_middle.any():
+            total = round_to_odd(*two_sum(product, c.astype(F64)))
+    return total.astype(F32)
 
 
 @operation("add", "sub")
@@ -150,19 +169,13 @@ def _add(decoder: Decoder) -> Step:
     if not decoder.is_float:
         return add_or_subtract(decoder)
     mode = decoder.rounding
-    kind = decoder.type
+    kind = _base(decoder)
     subtract = decoder.root == "sub"
-    function = np.subtract if subtract else np.add
-    if len(decoder.types) == 2:
-        # add.f32.f16 and its kin: the first operand is narrower.
-        narrow = decoder.types[1]
-        read = reader(narrow)
-        return compute(decoder, [REGISTERS[narrow], F32], lambda a, b: function(read(a), b), F32)
-    if mode != "rn" and kind in ("f32", "f64"):
-        exact = exact_sum(mode)
-        if subtract:
-            return arithmetic(decoder, 2, directed(kind, mode, lambda a, b: exact(a, -b)))
-        return arithmetic(decoder, 2, directed(kind, mode, exact))
+    if mode == "rn" or kind not in ("f32", "f64"):
+        return arithmetic(decoder, 2, np.subtract if subtract else np.add)
+    function = once(kind, mode, exact_sum(mode))
+    if subtract:
+        return arithmetic(decoder, 2, lambda a, b: function(a, -b))
     return arithmetic(decoder, 2, function)
 
 
@@ -171,30 +184,17 @@ def _mul(decoder: Decoder) -> Step:
     if not decoder.is_float:
         return multiply(decoder)
     mode = decoder.rounding
-    kind = decoder.type
-    if mode != "rn" and kind in ("f32", "f64"):
-        return arithmetic(decoder, 2, directed(kind, mode, two_product))
-    return arithmetic(decoder, 2, np.multiply)
+    kind = _base(decoder)
+    if mode == "rn" or kind not in ("f32", "f64"):
+        return arithmetic(decoder, 2, np.multiply)
+    return arithmetic(decoder, 2, once(kind, mode, PRODUCT))
 
 
 @operation("fma", "mad")
 def _fma(decoder: Decoder) -> Step:
     if not decoder.is_float:
         return multiply_add(decoder)
-    return arithmetic(decoder, 3, fused(decoder.type, decoder.rounding))
-
-
-def _with_error(result: Array, a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a result with the sign of its error, which is that of `a` without the product of
-    `result` and `b`.
-    """
-    product, low = two_product(result, b)
-    error = ((a - product) - low) * np.sign(b)
-    return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
-
-
-def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    return _with_error(a / b, a, b)
+    return arithmetic(decoder, 3, _fused(decoder))
 
 
 @operation("div")
@@ -204,7 +204,7 @@ def _div(decoder: Decoder) -> Step:
     mode = decoder.rounding
     if mode == "rn":
         return arithmetic(decoder, 2, np.divide)
-    return arithmetic(decoder, 2, directed(decoder.type, mode, _exact_quotient))
+    return arithmetic(decoder, 2, once(decoder.type, mode, QUOTIENT))
 
 
 @operation("sqrt")
@@ -212,12 +212,7 @@ def _sqrt(decoder: Decoder) -> Step:
     mode = decoder.rounding
     if mode == "rn":
         return arithmetic(decoder, 1, np.sqrt)
-    return arithmetic(decoder, 1, directed(decoder.type, mode, _exact_root))
-
-
-def _exact_root(a: Array) -> tuple[Array, Array]:
-    root = np.sqrt(a)
-    return _with_error(root, a, root)
+    return arithmetic(decoder, 1, once(decoder.type, mode, ROOT))
 
 
 def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -236,7 +231,8 @@ def _rcp(decoder: Decoder) -> Step:
     if decoder.has("approx") and kind == "f64":
         function = _approximate(np.reciprocal)
     elif mode != "rn":
-        function = directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a))
+        divide = once(kind, mode, QUOTIENT)
+        function = lambda a: divide(np.ones(1), a)  # noqa: E731
     return arithmetic(decoder, 1, function)
 
 
@@ -309,8 +305,13 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
     mask = dtype.type(1 << 8 * dtype.itemsize - 1)
     if kind.endswith("x2"):
         mask |= mask >> dtype.type(4 * dtype.itemsize)
-    if decoder.has("ftz") and kind == "f32":
-        return compute(decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype), mask))
+    base = kind.removesuffix("x2")
+    if decoder.has("ftz") and base in SMALLEST:
+        read = reader(kind)
+        write = writer(kind)
+        return compute(
+            decoder, [dtype], lambda a: function(write(flush(read(a), base)).view(dtype), mask)
+        )
     return compute(decoder, [dtype], lambda a: function(a, mask))
 
 
@@ -335,7 +336,7 @@ operation("copysign")(
 
 @operation("testp")
 def _testp(decoder: Decoder) -> Step:
-    smallest = SMALLEST[decoder.dtype]
+    smallest = SMALLEST[decoder.type]
     tests: dict[str, Callable[[Array], Array]] = {
         "finite": np.isfinite,
         "infinite": np.isinf,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
-from devmod_simulators.ptx.formats import any_nan, flush, reader, writer
+from devmod_simulators.ptx.formats import SMALLEST, any_nan, flush, reader, writer
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, usual_type
 from devmod_simulators.ptx.ops_move import joined
@@ -166,7 +166,8 @@ def comparison(
     function, dtype = _compared(decoder, kind)
     a = decoder.source(1, dtype)
     b = decoder.source(2, dtype)
-    ftz = decoder.has("ftz")
+    base = kind.removesuffix("x2")
+    ftz = decoder.has("ftz") and base in SMALLEST
 
     def compare(lanes: Lanes) -> Array:
         x = a(lanes)
@@ -175,8 +176,8 @@ def comparison(
             x = read(x)
             y = read(y)
             if ftz:
-                x = flush(x)
-                y = flush(y)
+                x = flush(x, base)
+                y = flush(y, base)
         return function(x, y)
 
     combine = REDUCTIONS.get(decoder.first(("and", "or", "xor")))

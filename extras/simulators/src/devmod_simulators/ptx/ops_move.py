@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
@@ -55,7 +57,7 @@ def _selp(decoder: Decoder) -> Step:
 def _slct(decoder: Decoder) -> Step:
     kind, sign = decoder.types
     dtype = UNSIGNED[DTYPES[kind].itemsize]
-    flushed = flush if decoder.has("ftz") and sign == "f32" else np.asarray
+    flushed = partial(flush, kind="f32") if decoder.has("ftz") and sign == "f32" else np.asarray
     return compute(
         decoder, [dtype, dtype, DTYPES[sign]], lambda a, b, c: np.where(flushed(c) >= 0, a, b)
     )
