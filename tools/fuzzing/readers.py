@@ -1231,6 +1231,14 @@ def _readers() -> Iterator[Reader]:
         executions=600,
     )
     yield from _source_readers()
+    yield Reader(
+        "simulated-instructions",
+        _run_instructions,
+        mutation.mutate_bytes,
+        lambda: [number.to_bytes(4, "little") for number in range(16)],
+        executions=640,
+        native=True,
+    )
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)
     yield Reader(
         "differential",
@@ -1294,6 +1302,13 @@ def _readers() -> Iterator[Reader]:
         passes=4,
         executions=250,
     )
+
+
+def _run_instructions(data: bytes) -> None:
+    if find_spec("devmod_simulators"):
+        from fuzzing.instructions import compare_instructions
+
+        compare_instructions(data)
 
 
 def _source_readers() -> Iterator[Reader]:
