@@ -520,6 +520,24 @@ def ptx_kernels(size: int) -> bytes:
     ).encode()
 
 
+_SIMULATED = b".version 8.0\n.target sm_90\n.address_size 64\n"
+
+
+def ptx_comments(size: int) -> bytes:
+    """Return PTX with many beginnings of comments and no end."""
+    return _SIMULATED + b"/* " * (size // 3)
+
+
+def ptx_strings(size: int) -> bytes:
+    """Return PTX with many beginnings of strings and no end."""
+    return _SIMULATED + b'\\"' * (size // 2)
+
+
+def ptx_registers(size: int) -> bytes:
+    """Return PTX with many declarations of many registers."""
+    return _SIMULATED + b".visible .entry k() {" + b".reg .b32 %r<9999>;" * (size // 19)
+
+
 def ptx_variables(size: int) -> bytes:
     """Return PTX with declarations of shared memory that have no end."""
     return b".version 8.0\n.target sm_80\n" + b".extern .shared .b8 x " * (size // 22)
@@ -695,6 +713,9 @@ LARGE: dict[str, tuple[str, Maker, int]] = {
     "inspect: a library": ("inspect-so", library, 620_000),
     "PTX: kernels": ("ptx", ptx_kernels, 400_000),
     "PTX: variables without an end": ("ptx", ptx_variables, 2_000_000),
+    "simulated PTX: comments without an end": ("simulated-ptx", ptx_comments, 1_000_000),
+    "simulated PTX: strings without an end": ("simulated-ptx", ptx_strings, 1_000_000),
+    "simulated PTX: registers": ("simulated-ptx", ptx_registers, 400_000),
     "PTX: a chain of functions": ("ptx", ptx_functions, 300_000),
     "cubin: sections of one name": ("cubin", cubin_sections, 600_000),
     "fatbin: members": ("fatbin", fatbin_members, 250_000),

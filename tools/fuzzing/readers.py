@@ -1045,6 +1045,13 @@ def _readers() -> Iterator[Reader]:
         )
     ptx = [*_payloads((".ptx",)), seeds.PTX.encode()]
     yield Reader(
+        "simulated-ptx",
+        load_simulated,
+        mutation.mutate_text(seeds.words_of(ptx)),
+        lambda: list(ptx),
+        passes=20,
+    )
+    yield Reader(
         "ptx",
         read_ptx,
         mutation.mutate_text(seeds.words_of(ptx)),
@@ -1302,6 +1309,20 @@ def _readers() -> Iterator[Reader]:
         passes=4,
         executions=250,
     )
+
+
+def load_simulated(data: bytes) -> None:
+    """Load a module of PTX as the simulated GPU does."""
+    if not find_spec("devmod_simulators"):
+        return
+    from devmod_simulators.ptx import Module, PtxError
+
+    try:
+        module = Module(data.decode("utf-8", "replace"))
+        module.check()
+    except PtxError as error:
+        if len(str(error)) > 1000:
+            raise Breach(f"an error of {len(str(error))} characters") from None
 
 
 def _run_instructions(data: bytes) -> None:

@@ -14,9 +14,13 @@ _TOKEN = re.compile(
     |(?P<string>"(?:\\.|[^"\\])*")
     |(?P<number>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
     |(?P<word>\.[A-Za-z_]\w*(?:::\w+)*|[%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
+    |(?P<open>/\*|")
     |(?P<mark><<|>>|.)""",
     re.VERBOSE | re.DOTALL,
 )
+
+#: The most characters of an error, which may show a token.
+_LONGEST_ERROR = 200
 
 
 class Lexer:
@@ -26,14 +30,19 @@ class Lexer:
         self.text = text.split("\0", 1)[0]
         self.tokens: list[str] = []
         self.places: list[int] = []
+        self.lines = [match.start() for match in re.finditer("\n", self.text)]
+        self.at = 0
         for match in _TOKEN.finditer(self.text):
+            if match.lastgroup == "open":
+                # The search for an end took the whole text: it must not begin again.
+                what = "comment" if match.group() == "/*" else "string"
+                line = bisect.bisect_left(self.lines, match.start()) + 1
+                raise invalid_ptx(line, f"the {what} has no end")
             if match.lastgroup != "skip":
                 self.tokens.append(match.group())
                 self.places.append(match.start())
         self.tokens.append("")
         self.places.append(len(self.text))
-        self.lines = [match.start() for match in re.finditer("\n", self.text)]
-        self.at = 0
 
     def line(self) -> int:
         """Return the line of the next token."""
@@ -41,6 +50,8 @@ class Lexer:
 
     def fail(self, text: str) -> PtxError:
         """Return an error at the next token."""
+        if len(text) > _LONGEST_ERROR:
+            text = f"{text[:_LONGEST_ERROR]} …"
         return invalid_ptx(self.line(), text)
 
     def next(self) -> str:
@@ -86,6 +97,8 @@ class Lexer:
         value = self.number(token)
         if not isinstance(value, Integer):
             raise self.fail(f"expected an integer, got {token!r}")
+        if value.value >> 64:
+            raise self.fail(f"expected an integer of 64 bits, got {token!r}")
         return value.value
 
     def number(self, token: str) -> Integer | Float:

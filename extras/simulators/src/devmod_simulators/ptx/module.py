@@ -24,6 +24,26 @@ from devmod_simulators.ptx.ptx_types import (
 _BLOCK_REGISTERS = 65536
 
 
+#: The most bytes of the variables of each space: those of a block or of a thread are a device's,
+#: and those of a module bound what is written when it is loaded.
+_MOST_BYTES = {
+    "global": 1 << 30,
+    "shared": 48 << 10,
+    "local": 512 << 10,
+    "param": 32764,
+}
+
+
+def _check_size(name: str, space: str, size: int) -> None:
+    """Raise the error that variables are larger than their space."""
+    most = _MOST_BYTES[space]
+    if size > most:
+        raise PtxError(
+            "CUDA_ERROR_INVALID_PTX",
+            f"{name} has {size} bytes of {space} memory; the simulated GPU has {most}",
+        )
+
+
 class Module:
     """A parsed module whose globals have addresses in an arena."""
 
@@ -47,6 +67,7 @@ class Module:
         self.registers: dict[str, int] = {}
         self.programs: dict[tuple[str, frozenset[str]], Program] = {}
         self.numbers = list(self.text.functions)
+        _check_size("the module", "global", sum(variable.size for variable in self.globals))
         for variable in self.text.variables.values():
             if variable.external and variable.space in ("global", "const"):
                 raise PtxError(
@@ -59,12 +80,26 @@ class Module:
         module.
         """
         for kernel in self.kernels:
+            self.check_sizes(kernel)
             program = Program(self, kernel.name)
             for function in self.reached(kernel):
                 if function.body:
                     _check(program, function)
             limit = self.register_limit(kernel)
             self.registers[kernel.name] = min(program.registers(), limit)
+
+    def check_sizes(self, kernel: Function) -> None:
+        """Raise the error that variables of a kernel are larger than a device's memory for them."""
+        _check_size(f"kernel {kernel.name}", "shared", self.shared_layout(kernel)[1])
+        _check_size(f"kernel {kernel.name}", "param", sum(each.size for each in kernel.params))
+        for function in self.reached(kernel):
+            # Parameters of device functions are in local memory too.
+            local = sum(
+                variable.size
+                for variable in function.variables.values()
+                if variable.space in ("local", "param")
+            )
+            _check_size(f"function {function.name}", "local", local)
 
     def register_limit(self, kernel: Function) -> int:
         """Return the most registers that a thread of a kernel has."""
@@ -95,13 +130,16 @@ class Module:
                 continue
             data = self.initial_bytes(variable)
             start = self.addresses[variable.name] - arena.base
-            arena.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
+            values = start + len(data)
+            arena.bytes[start:values] = np.frombuffer(data, np.uint8)
+            arena.bytes[values : start + variable.size] = 0
 
     def initial_bytes(self, variable: Variable) -> bytes:
-        """Return the initial contents of a variable."""
+        """Return the initial values of a variable. Zeros follow them."""
         dtype = DTYPES[variable.type]
-        array = np.zeros(variable.count, dtype)
-        for position, value in enumerate(variable.values[: variable.count]):
+        values = variable.values[: variable.count]
+        array = np.zeros(len(values), dtype)
+        for position, value in enumerate(values):
             if isinstance(value, tuple):
                 name, offset, _ = value
                 if name in self.addresses:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from devmod_simulators.ptx.lexer import Lexer
@@ -22,6 +24,10 @@ from devmod_simulators.ptx.ptx_types import (
 )
 
 SPACES = {f".{space}" for space in WINDOWS}
+#: The most brackets around an operand or an initial value.
+_DEPTH = 64
+#: The largest alignment of a variable.
+_ALIGNMENT = 1 << 16
 
 
 class OperandParser(Lexer):
@@ -32,20 +38,25 @@ class OperandParser(Lexer):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.scopes: list[dict[str, Register]] = []
+        self.depth = 0
         #: Of the function's registers.
         self.mentions: Counter[int] = Counter()
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Count a level of brackets."""
+        self.depth += 1
+        if self.depth > _DEPTH:
+            raise self.fail(f"more than {_DEPTH} brackets are nested")
+        yield
+        self.depth -= 1
 
     def operand(self) -> Any:
         """Parse an operand."""
         token = self.next()
-        if token == "{":
-            return Vector(self.parts("}"))
-        if token == "(":
-            return Group(self.parts(")"))
-        if token == "[":
-            return self.address()
-        if token == "!":
-            return Negation(self.operand())
+        if token in ("{", "(", "[", "!"):
+            with self.nested():
+                return self.bracket(token)
         if token == "-":
             value = self.number(self.next())
             if isinstance(value, Integer):
@@ -62,6 +73,16 @@ class OperandParser(Lexer):
         elif isinstance(word, Name) and self.tokens[self.at] in ("+", "-"):
             word = Name(word.text, self.offset())
         return word
+
+    def bracket(self, token: str) -> Any:
+        """Parse an operand in brackets, or one with an exclamation mark."""
+        if token == "{":
+            return Vector(self.parts("}"))
+        if token == "(":
+            return Group(self.parts(")"))
+        if token == "[":
+            return self.address()
+        return Negation(self.operand())
 
     def parts(self, close: str) -> tuple[Any, ...]:
         """Parse operands up to a closing bracket."""
@@ -160,6 +181,8 @@ class OperandParser(Lexer):
         align = self.integer(self.next())
         if align < 1 or align & (align - 1):
             raise self.fail(f"the alignment {align} is no power of two")
+        if align > _ALIGNMENT:
+            raise self.fail(f"the alignment {align} is larger than {_ALIGNMENT}")
         return align
 
     def skip_pointer(self) -> None:
@@ -195,9 +218,10 @@ class OperandParser(Lexer):
         """Parse initial values."""
         if self.accept("{"):
             values: list[Any] = []
-            while not self.accept("}"):
-                values += self.initial(kind)
-                self.accept(",")
+            with self.nested():
+                while not self.accept("}"):
+                    values += self.initial(kind)
+                    self.accept(",")
             return values
         sign = -1 if self.accept("-") else 1
         token = self.next()

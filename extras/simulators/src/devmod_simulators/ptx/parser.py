@@ -16,8 +16,8 @@ from devmod_simulators.ptx.ptx_types import (
     Variable,
 )
 
-#: The most registers of one declaration, which bounds the memory that a text can ask for.
-_REGISTERS = 1 << 20
+#: The most registers that a text of no length declares. Each byte of it permits one more.
+_REGISTERS = 1 << 16
 #: What a program links with for barriers of its grid (numba-cuda) and for conditional nodes.
 _DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
 _DEVICE_FUNCTIONS = re.compile(
@@ -27,6 +27,8 @@ _DEVICE_FUNCTIONS = re.compile(
 _MOST_FILES = 1 << 20
 #: The limit on the numbers of a place: those of the functions that are inlined in each other.
 _MOST_NUMBERS = 192
+#: The most braces around a statement, each of which is in its scopes.
+_SCOPES = 256
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 #: nvcc writes the bytes of a file's name beyond ASCII in octal.
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
@@ -47,6 +49,7 @@ class Parser(OperandParser):
         self.function: Function | None = None
         self.scope_numbers: list[int] = []
         self.scope_count = 0
+        self.register_count = 0
         self.source: tuple[int, ...] = (0, 0, 0)
         #: The key of a place by its file, line and column, as the last .loc has it: these, and
         #: those of the place where it is inlined.
@@ -140,6 +143,8 @@ class Parser(OperandParser):
             numbers = []
             while self.tokens[self.at][:1].isdigit():
                 numbers.append(self.integer(self.next()))
+                if numbers[-1] >> 32:
+                    raise self.fail(f"{token} {numbers[-1]} has more than 32 bits")
                 self.accept(",")
             if self.tokens[self.at] == "(":
                 self.skip_group("(", ")")
@@ -154,7 +159,7 @@ class Parser(OperandParser):
             function.variables |= {
                 variable.name: variable for variable in function.params + function.results
             }
-            self.block()
+            self.body(function)
             self.function = None
         known = self.result.functions.get(function.name)
         if known is None or not known.body:
@@ -171,24 +176,31 @@ class Parser(OperandParser):
             self.accept(",")
         return variables
 
-    def block(self) -> None:
-        """Parse a group of statements in braces."""
-        assert self.function is not None
+    def body(self, function: Function) -> None:
+        """Parse the statements of a function. Groups in braces have scopes of their own."""
         self.expect("{")
+        self.open_scope()
+        while self.scopes:
+            if self.accept("{"):
+                self.open_scope()
+            elif self.accept("}"):
+                self.scopes.pop()
+                self.scope_numbers.pop()
+            else:
+                self.statement(function)
+
+    def open_scope(self) -> None:
+        """Begin a group in braces."""
+        if len(self.scopes) == _SCOPES:
+            raise self.fail(f"more than {_SCOPES} braces are nested")
         self.scopes.append({})
         self.scope_count += 1
         self.scope_numbers.append(self.scope_count)
-        while not self.accept("}"):
-            self.statement(self.function)
-        self.scopes.pop()
-        self.scope_numbers.pop()
 
     def statement(self, function: Function) -> None:
         """Parse one statement of a function."""
         token = self.tokens[self.at]
-        if token == "{":
-            self.block()
-        elif self.accept(".reg"):
+        if self.accept(".reg"):
             self.register_declaration(function)
         elif token in SPACES:
             for variable in self.variables():
@@ -248,8 +260,9 @@ class Parser(OperandParser):
             names = [name]
             if self.accept("<"):
                 count = self.integer(self.next())
-                if count > _REGISTERS:
+                if self.register_count + count > _REGISTERS + len(self.text):
                     raise self.fail(f"{count} registers are too many")
+                self.register_count += count
                 names = [f"{name}{number}" for number in range(count)]
                 self.expect(">")
             for each in names:
