@@ -110,8 +110,8 @@ def wait_interruptibly(
 
 def has_uninterrupted_calls() -> bool:
     """Return whether a call of `call_uninterrupted` is not complete."""
-    if _requests:
-        _wake()  # an interrupt may have come before the call has woken a thread
+    # An interrupt may have come before the call has woken a thread.
+    if _requests and _wake_thread():
         return True
     return bool(_busy)  # after `_requests`: a thread is busy before it takes a call
 
@@ -143,9 +143,23 @@ atexit.register(_end_calls)
 
 
 def _wake() -> None:
+    """Have a thread execute a call, or this one if Python starts none."""
+    if not _wake_thread():
+        _busy.append(True)
+        _execute()
+
+
+def _wake_thread() -> bool:
+    """Wake a thread that waits for a call, or start one. Return False if Python starts none, as
+    Python 3.12 while it ends.
+    """
     _wakes.put(None)
     if not _idle:
-        start_new_thread(_serve, ())
+        try:
+            start_new_thread(_serve, ())
+        except RuntimeError:
+            return False
+    return True
 
 
 def _serve() -> None:
@@ -153,22 +167,26 @@ def _serve() -> None:
         _idle.append(True)
         _wakes.get()
         _busy.append(_idle.pop())
-        try:
-            function, values, answer = _requests.popleft()
-        except IndexError:
-            _busy.pop()
-            continue
-        if _requests:
-            _wake()  # this thread may have been woken for that call, or was not known to be busy
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = function(*values), None
-        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            outcome = None, error
-        del function, values  # the driver frees what they have before the call counts as complete
+        _execute()
+
+
+def _execute() -> None:
+    """Execute a call, if there is one, in a thread that has an entry in `_busy`."""
+    try:
+        function, values, answer = _requests.popleft()
+    except IndexError:
         _busy.pop()
-        answer.put(outcome)
-        del answer, outcome  # while the thread waits
+        return
+    if _requests:
+        _wake()  # this thread may have been woken for that call, or was not known to be busy
+    outcome: tuple[Any, BaseException | None]
+    try:
+        outcome = function(*values), None
+    except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+        outcome = None, error
+    del function, values  # the driver frees what they have before the call counts as complete
+    _busy.pop()
+    answer.put(outcome)
 
 
 def _forget_in_child() -> None:

@@ -130,6 +130,35 @@ def test_a_call_is_seen_while_a_thread_takes_it(monkeypatch: pytest.MonkeyPatch)
     assert seen[0]
 
 
+AT_THE_END = """
+import atexit
+from devmod_runtime import call_uninterrupted, has_uninterrupted_calls
+@atexit.register
+def end():
+    print([call_uninterrupted(divmod, number, 3) for number in (7, 8, 9)], has_uninterrupted_calls())
+"""
+
+
+def test_calls_while_python_ends() -> None:
+    """Python 3.12 starts no thread then."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("[(2, 1), (2, 2), (3, 0)] False\n", "")
+
+
+def test_a_call_where_python_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(_uninterrupted, "_idle", [])
+    monkeypatch.setattr(_uninterrupted, "start_new_thread", refuse)
+    assert call_uninterrupted(threading.get_ident) == threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        call_uninterrupted(divmod, 1, 0)
+    assert not has_uninterrupted_calls()
+
+
 UNINTERRUPTED_FORK = """
 import os
 from devmod_runtime import call_uninterrupted
