@@ -18,6 +18,7 @@ GROUPS: dict[str, tuple[str, ...] | None] = {
     "devmod.load_from_file": ("path", "fmt"),
     "devmod.targets": None,
     "devmod.device": (),
+    "devmod.adopt": ("handle",),
     "devmod.hooks": None,
     "devmod.conformance": None,
     "devmod.commands": None,

@@ -30,13 +30,16 @@ GROUP = "devmod.device"
 VARIABLE = "DEVMOD_DEVICE"
 
 
-def device(kind: str, index: int | None = None) -> Device:
-    """Return a device by its kind and number.
+def device(kind: str | object, index: int | None = None) -> Device:
+    """Return a device by its kind and number, or the device over an object of another library.
 
     Parameters
     ----------
     kind
-        The backend's kind, such as "opencl". A number may follow a colon, as in "opencl:1".
+        The backend's kind, such as "opencl". A number may follow a colon, as in "opencl:1". Or a
+        context, a queue, a stream or a device of another library. Launches use it then, in order
+        with the caller's own commands, and nothing of it is freed. One object has one device while
+        that is referenced.
     index
         The device's number among the devices of that kind, from 0. Default: the number in `kind`,
         or else the kind's number in ``DEVMOD_DEVICE``, or else 0.
@@ -44,7 +47,8 @@ def device(kind: str, index: int | None = None) -> Device:
     Raises
     ------
     ArgumentError
-        The text after the colon is not a number, or both `kind` and `index` give a number.
+        The text after the colon is not a number, or both `kind` and `index` give a number. No
+        backend can use the object.
     NotRegisteredError
         The kind's runtime is not installed; the message has the command that installs it.
     DeviceNotFoundError
@@ -52,7 +56,11 @@ def device(kind: str, index: int | None = None) -> Device:
     FormatError
         ``DEVMOD_DEVICE`` is invalid.
     """
-    if isinstance(kind, str) and ":" in kind:
+    if not isinstance(kind, str):
+        from devmod._plugins.adopt import adopt
+
+        return adopt(kind, index)
+    if ":" in kind:
         text = kind
         kind, _, number = text.partition(":")
         if index is not None:
@@ -66,11 +74,10 @@ def device(kind: str, index: int | None = None) -> Device:
                 argument="kind",
             )
         index = int(number)
-    if index is None and isinstance(kind, str):
+    if index is None:
         default = default_device(kind)
         if default is not None:
             return default
-    if index is None:
         index = 0
     return _device(kind, index)
 

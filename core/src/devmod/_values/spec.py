@@ -111,6 +111,10 @@ class TargetSpec:
     has_conditions
         Whether the receiver compiles sources with conditions on the device, such as ``#ifdef
         cl_khr_fp16``. The error for a missing function then names its condition.
+    handles
+        The classes of other libraries that the runtime adopts (``devmod.adopt``), by the package:
+        ``{"pyopencl": ("CommandQueue",)}``. The error for an object of such a class names the wheel
+        if it is not installed.
     tvm_kind
         The name of the kind in TVM; "" if it is the same.
     has_grid
@@ -151,6 +155,7 @@ class TargetSpec:
         check: Callable[[str, Binary, Mapping[str, FunctionInfo]], bool] | str | None = None,
         dimensions: Callable[[str, Binary, str, FunctionInfo], int] | str | None = None,
         has_conditions: bool = False,
+        handles: Mapping[str, Iterable[str]] | None = None,
         tvm_kind: str = "",
         has_grid: bool = True,
         pack: Callable[[Binary], Binary] | None = None,
@@ -188,6 +193,7 @@ class TargetSpec:
         self.check = _imported(check)
         self.dimensions = _imported(dimensions)
         self.has_conditions = has_conditions
+        self.handles = {name: tuple(classes) for name, classes in (handles or {}).items()}
         self.tvm_kind = tvm_kind or kind
         self.has_grid = has_grid
         self.pack = pack

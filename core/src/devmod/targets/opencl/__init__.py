@@ -34,4 +34,5 @@ SPEC = TargetSpec(
     has_conditions=True,
     check="devmod_readers.payloads.opencl:check",
     dimensions="devmod_readers.payloads.opencl:dimensions",
+    handles={"pyopencl": ("CommandQueue", "Context", "Device")},
 )

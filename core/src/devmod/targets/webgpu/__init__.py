@@ -24,4 +24,5 @@ SPEC = TargetSpec(
     compiled_as={"text": "wgsl"},
     check="devmod_wgsl.payload:check",
     dimensions="devmod_readers.payloads.webgpu:dimensions",
+    handles={"wgpu": ("GPUDevice", "GPUQueue")},
 )
