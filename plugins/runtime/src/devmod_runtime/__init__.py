@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from devmod_runtime._compilers import run_compiler as run_compiler
     from devmod_runtime._compilers import set_compiler as set_compiler
     from devmod_runtime._device.device import Device as Device
+    from devmod_runtime._device.device import DeviceCache as DeviceCache
     from devmod_runtime._device.device_array import DeviceArray as DeviceArray
     from devmod_runtime._device.device_array import copy as copy
     from devmod_runtime._device.device_array import copy_to_numpy as copy_to_numpy
@@ -88,7 +89,7 @@ if devmod.__version__ != __version__:
 _NAMES = {
     "_builds": "BuildLauncher Builds source_constants specialize_source",
     "_compilers": "has_compiler run_compiler set_compiler",
-    "_device.device": "Device",
+    "_device.device": "Device DeviceCache",
     "_device.device_array": "DeviceArray copy copy_to_numpy",
     "_device.dlpack_import": "read_capsule",
     "_device.host": "address_of",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from math import inf
+from weakref import WeakKeyDictionary
 
 from devmod.backend import (
     LAUNCH_KEYWORDS,
     Capabilities,
     ConversionError,
+    Once,
     ProcessLocal,
     array_bytes,
     describe_value,
@@ -32,7 +34,7 @@ from devmod_runtime._fork import check_driver
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     import numpy as np
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
+
+    Result = TypeVar("Result")
 else:
     from devmod.backend import np
 
@@ -89,10 +93,17 @@ class Device(ProcessLocal, ABC):
         The bytes at whose multiples the address of such an array is.
     upload_errors : tuple of types
         The errors of the driver that a function of `uploader` raises.
+    is_adopted : bool
+        Whether the device is over an object of the caller (``devmod.adopt``), which it references:
+        a cache that outlives the device does not.
+    is_callers_queue : bool
+        Whether the default stream is a queue of the caller, in whose order the caller uses memory
+        of other libraries: a call with such memory does not wait for its end.
     copies_all : bool
         Whether DEVMOD_IN_PLACE=0 has all host arrays copied, whatever `in_place_from` is.
     """
 
+    _caches: WeakKeyDictionary[object, dict[Any, Any]] | None = None
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
 
     kind: str
@@ -110,6 +121,8 @@ class Device(ProcessLocal, ABC):
     length_unit: int = 0
     in_place_from: float = inf
     in_place_unit: int = 1
+    is_adopted: bool = False
+    is_callers_queue: bool = False
     upload_errors: tuple[type[Exception], ...] = ()
     # A kernel that writes outside of an array in place reaches memory of the program.
     copies_all: bool = not environment_flag("DEVMOD_IN_PLACE", default=True)
@@ -124,6 +137,22 @@ class Device(ProcessLocal, ABC):
         function read it, so it must not build. `devmod.backend.fits` compares it.
         """
         return Capabilities(self)
+
+    @property
+    def memory_space(self) -> Device:
+        """The device that has the memory: another one for a device over one of several queues of a
+        context. Devices with one memory space share arrays, and one waits for the work of all.
+        """
+        return self
+
+    def cache_of(self, owner: object) -> dict[Any, Any]:
+        """Return what `owner` keeps of an adopted device. It ends with the device, and with
+        `owner`.
+        """
+        caches = self._caches
+        if caches is None:
+            caches = self.__dict__.setdefault("_caches", WeakKeyDictionary())
+        return caches.setdefault(owner, {})
 
     @property
     def generation(self) -> object:
@@ -652,6 +681,24 @@ class Device(ProcessLocal, ABC):
         if self.memory:
             rows.append(("memory", f"{self.memory:,} bytes"))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
+
+
+class DeviceCache:
+    """Values by device or by another key, each made once for all threads (`Once`). Those of an
+    adopted device end with it.
+    """
+
+    __slots__ = ("__weakref__", "_once")
+
+    def __init__(self) -> None:
+        self._once = Once()
+
+    def get(self, key: Any, make: Callable[[], Result]) -> Result:
+        """Return the value of a key. If there is none, call ``make()``."""
+        once = self._once
+        if getattr(key, "is_adopted", False):
+            once = key.cache_of(self).setdefault("once", Once())
+        return once.get(key, make)
 
 
 def _view_to_copy(array: object) -> HostView:

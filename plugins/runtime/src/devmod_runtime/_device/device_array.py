@@ -480,7 +480,7 @@ def _read_host(source: HostView, out: memoryview, _: object) -> None:
 def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -> None:
     device = target.device
     nbytes = target.nbytes
-    if source.device is not device:
+    if source.device.memory_space is not device.memory_space:
         # Drivers keep the memory of two devices apart: OpenCL's have a context each.
         data = memoryview(bytearray(nbytes))
         source.read(data)

@@ -148,7 +148,7 @@ class CheckedCall:
         if self._device is None:
             self._device = device
             self._device_label = argument.label
-        elif self._device is not device:
+        elif self._device.memory_space is not device.memory_space:
             raise ConversionError(
                 f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
                 "the host"
@@ -213,7 +213,7 @@ class CheckedCall:
         if not isinstance(stream, Stream):
             result = self._launcher.adopt_stream(stream)
         is_of_kind = result is not None and result.device.kind == self._launcher.kind
-        if is_of_kind and self._device in (None, result.device):
+        if is_of_kind and self._runs_on(result.device):
             if self._device is None:
                 self._device = result.device
                 self._device_label = "the stream"
@@ -226,6 +226,10 @@ class CheckedCall:
         if result is not None:
             got = f"a stream of {result.device}"
         raise self._refusal(f" was given stream=, which is {got}: {problem}", "stream")
+
+    def _runs_on(self, device: Device) -> bool:
+        """Return whether the call is on a device, or one with its memory, or on none yet."""
+        return self._device is None or self._device.memory_space is device.memory_space
 
     def _choose_stream(
         self, device: Device, given: Stream | None, bound: bool
@@ -263,7 +267,7 @@ class CheckedCall:
         # the caller then orders the work.
         for each in adopted:
             if each is None:
-                self._must_wait |= given is None
+                self._must_wait |= given is None and not device.is_callers_queue
             else:
                 self._must_wait |= each is not stream
         return stream, current

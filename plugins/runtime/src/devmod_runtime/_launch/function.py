@@ -16,7 +16,6 @@ from devmod import device as find_device
 from devmod._plugins.devices import VARIABLE
 from devmod.backend import (
     LAUNCH_KEYWORDS,
-    Once,
     ProcessLocal,
     block_text,
     constants_of,
@@ -39,7 +38,7 @@ from devmod.errors import (
     list_names,
 )
 from devmod_runtime import _fork
-from devmod_runtime._device.device import Device
+from devmod_runtime._device.device import Device, DeviceCache
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Argument, Signature
@@ -226,7 +225,7 @@ class Function(ProcessLocal):
         info: FunctionInfo,
         launcher: Launcher,
         *,
-        kernels: Once | None = None,
+        kernels: DeviceCache | None = None,
         interface: Interface | None = None,
         rules: Rules = _NO_RULES,
     ) -> None:
@@ -253,7 +252,7 @@ class Function(ProcessLocal):
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
         if kernels is None:
-            kernels = Once()
+            kernels = DeviceCache()
         self._kernels = kernels
         self._signature = Signature(self.label, name, info, launcher, interface)
         if problem := tag_problem(info.launch_param_tags):
@@ -449,11 +448,17 @@ class Function(ProcessLocal):
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
     def keep_caller(
-        self, call: KernelCall, callers: dict[Any, Any], args: Sequence[Any], key: tuple[Any, ...]
+        self, call: KernelCall, callers: Callers, args: Sequence[Any], key: tuple[Any, ...]
     ) -> None:
         """Cache the function that queues a launch for the next plain call with the key. `args` are
         those of this call.
         """
+        cache: dict[Any, Any] = callers
+        device = call.stream.device
+        if device.is_adopted and self._rules.device is not device:
+            if key[0] is not device:  # with host arrays
+                return
+            cache = device.cache_of(callers.owner)
         arguments = self._signature.arguments
         enqueue = call.enqueue
         if self._packs_numbers:
@@ -464,7 +469,7 @@ class Function(ProcessLocal):
             if not dtypes:
                 return
             enqueue = host_call(arguments, dtypes, call.stream, enqueue, self._packs_numbers)
-        keep(callers, key, enqueue)
+        keep(cache, key, enqueue)
 
     @property
     def block(self) -> tuple[int, int, int] | None:

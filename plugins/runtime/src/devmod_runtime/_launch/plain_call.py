@@ -67,11 +67,24 @@ class Callers(dict[Any, Any]):
         The number of the sizes of a tuned function, behind the rest of the key.
     """
 
-    __slots__ = ("last",)
+    __slots__ = ("last", "owner")
 
     def __init__(self, sizes: int = 0) -> None:
         none = (None,) * sizes
         self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None, *none)
+        #: The owner of what an adopted device keeps.
+        self.owner = _Owner()
+
+    def __missing__(self, key: tuple[Any, ...]) -> Any:
+        """Return the function that an adopted device keeps."""
+        device = key[0]
+        if getattr(device, "is_adopted", False):
+            return device.cache_of(self.owner)[key]
+        raise KeyError(key)
+
+
+class _Owner:
+    """Is alive while some functions are."""
 
 
 def are_counts(*dims: Dims) -> bool:
@@ -237,7 +250,9 @@ def _code(
         f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
         "        callers = self._callers",
         f"        call = callers[device, grid, block, threads, current{key}]",
-        f"        if {_PLAIN_DIMS}: callers.last = call, device, grid, block, threads, current{key}",
+        f"        if {_PLAIN_DIMS}:",
+        "            if not getattr(device, 'is_adopted', False):",
+        f"                callers.last = call, device, grid, block, threads, current{key}",
         "        elif not are_counts(grid, block, threads): raise KeyError",
         *_conversions(kinds),
         "except NOT_PLAIN: pass",

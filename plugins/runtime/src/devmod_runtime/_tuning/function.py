@@ -13,7 +13,6 @@ from typing import Any, Self
 from devmod import FunctionInfo, Interface
 from devmod.backend import (
     ExpressionError,
-    Once,
     Variant,
     debug,
     interface_of,
@@ -23,7 +22,7 @@ from devmod.backend import (
     tuning_of,
 )
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, list_names
-from devmod_runtime._device.device import Device
+from devmod_runtime._device.device import Device, DeviceCache
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.config import Dims, LaunchRequest
 from devmod_runtime._launch.function import Function, PerInstance, Rules, describe
@@ -72,7 +71,7 @@ class TunedFunction(Function):
         info: FunctionInfo,
         launcher: Launcher,
         *,
-        kernels: Once | None = None,
+        kernels: DeviceCache | None = None,
         interface: Interface | None = None,
         rules: Rules,
     ) -> None:
