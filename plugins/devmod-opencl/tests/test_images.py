@@ -353,7 +353,8 @@ def test_images_and_samplers_of_pyopencl(device: Any, resize: Any) -> None:
         ((source, own, foreign[1]), "3 'how'", "Sampler"),
     ):
         assert error_of(resize, *arguments, (0, 0), (0, 0), threads=1) == (
-            f"the opencl function 'resize': argument {number} is a pyopencl {name} in {other!r}, and {device} has {context!r}; create it in "
+            f"the opencl function 'resize': argument {number} is a pyopencl {name} in {other!r}, which no device of devmod "
+            "is over; call devmod.device(queue) or devmod.device(context) first and keep the result, or create it in "
             f"devmod.device('opencl', {device.index}).context"
         )
 

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from itertools import count
 
 from devmod import Device, Event, Stream
-from devmod.backend import FEATURES, Capabilities, ConversionError, Once, RLock
+from devmod.backend import FEATURES, Capabilities, Once, RLock
 from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -46,12 +46,15 @@ _ROOM = 4096
 
 
 class OpenCLStream(Stream):
-    """An in-order command queue.
+    """A command queue, whose commands run in order. If the caller's queue is out of order, barriers
+    order devmod's commands among the caller's.
 
     Attributes
     ----------
     queue
         pyopencl's CommandQueue. It has timestamps, unless another library created it without them.
+    is_unordered
+        Whether the queue runs commands out of order.
     """
 
     device: OpenCLDevice
@@ -60,6 +63,8 @@ class OpenCLStream(Stream):
     def __init__(self, device: OpenCLDevice, queue: Any) -> None:
         self.device = device
         self.queue = queue
+        mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.is_unordered = bool(queue.properties & mode)
         #: The token of the lease of the stream.
         self.token: object = None
 
@@ -85,6 +90,18 @@ class OpenCLStream(Stream):
             cl.enqueue_barrier(self.queue, wait_for=[event.handle])
         except _driver.Error as error:
             raise driver_error(f"{self.device} cannot wait for an event", error) from error
+
+    def begin_command(self) -> Any:
+        """Return the queue for a command, which runs after those before it."""
+        check_driver("opencl")
+        if self.is_unordered:
+            cl.enqueue_barrier(self.queue)
+        return self.queue
+
+    def end_command(self) -> None:
+        """Let the commands after this one run after it."""
+        if self.is_unordered:
+            cl.enqueue_barrier(self.queue)
 
 
 class OpenCLEvent(Event):
@@ -182,6 +199,11 @@ _VENDORS = {
 # pyopencl's stubs do not allow the name of a dtype, and this file imports no NumPy.
 _map: Callable[..., Any] = cl.enqueue_map_buffer
 _once = Once()
+#: The devices over objects of pyopencl (`_adopt.py`), by the type of the object and the addresses
+#: of what it stands for. A device references its object, so an address is of no other one.
+adopted: weakref.WeakValueDictionary[tuple[object, ...], OpenCLDevice] = (
+    weakref.WeakValueDictionary()
+)
 
 
 class OpenCLDevice(Device):
@@ -369,20 +391,10 @@ class OpenCLDevice(Device):
     def stream_over(self, queue: Any) -> OpenCLStream:
         """Return the stream over a command queue of another library: the same object for the same
         queue.
-
-        Raises
-        ------
-        ConversionError
-            The queue runs its commands out of order.
         """
         with self._lock:
             stream = self._foreign_streams.get(queue.int_ptr)
             if stream is None:
-                if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
-                    raise ConversionError(
-                        "is a pyopencl CommandQueue with OUT_OF_ORDER_EXEC_MODE_ENABLE, and devmod "
-                        "takes in-order queues only; create it without this property"
-                    )
                 stream = self._foreign_streams[queue.int_ptr] = self._stream_of(queue)
         return stream
 
@@ -409,12 +421,14 @@ class OpenCLDevice(Device):
         return self._create_buffer(nbytes, self._upload_flags, data)
 
     def uploader(self, stream: OpenCLStream) -> Callable[[memoryview], Any]:
-        if self.copies_all:
+        if self.copies_all or stream.is_unordered:
             return super().uploader(stream)
         create: Callable[..., Any] = cl.Buffer
         return partial(create, self.context, self._upload_flags, 0)  # the data gives the size
 
     def reader(self, stream: OpenCLStream) -> Callable[[Any, memoryview], None]:
+        if stream.is_unordered:
+            return super().reader(stream)
         queue = stream.queue
         enqueue = cl._cl._enqueue_read_buffer
 
@@ -436,7 +450,7 @@ class OpenCLDevice(Device):
             return None  # for the copy, `upload` has the error
 
     def finish_in_place(self, memory: Any, stream: OpenCLStream) -> None:
-        queue = _queue(stream)
+        queue = stream.begin_command()
         try:
             mapped, _ = _map(queue, memory, cl.map_flags.READ, 0, (memory.size,), "u1")
             mapped.base.release(queue)
@@ -483,7 +497,9 @@ class OpenCLDevice(Device):
     def start_clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> Any:
         memory, offset = _place(memory)
         try:
-            return cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", offset, nbytes)
+            event = cl.enqueue_fill_buffer(stream.begin_command(), memory, b"\0", offset, nbytes)
+            stream.end_command()
+            return event
         except _driver.Error as error:
             raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
 
@@ -492,13 +508,14 @@ class OpenCLDevice(Device):
         target, offset = _place(target)
         try:
             cl.enqueue_copy(
-                _queue(stream),
+                stream.begin_command(),
                 target,
                 source,
                 byte_count=nbytes,
                 src_offset=start,
                 dst_offset=offset,
             )
+            stream.end_command()
         except _driver.Error as error:
             raise self._copy_error(
                 f"a copy of {nbytes} bytes on {self} failed", error, source, target
@@ -509,7 +526,10 @@ class OpenCLDevice(Device):
     ) -> Any:
         memory, offset = _place(memory)
         try:
-            return cl._cl._enqueue_write_buffer(_queue(stream), memory, data, offset, None, wait)
+            queue = stream.begin_command()
+            event = cl._cl._enqueue_write_buffer(queue, memory, data, offset, None, wait)
+            stream.end_command()
+            return event
         except _driver.Error as error:
             raise self._copy_error(
                 f"a copy of {data.nbytes} bytes to {self} failed", error, memory
@@ -518,7 +538,11 @@ class OpenCLDevice(Device):
     def read(self, memory: Any, out: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
-            return cl._cl._enqueue_read_buffer(_queue(stream), memory, out, offset, None, wait)
+            event = cl._cl._enqueue_read_buffer(
+                stream.begin_command(), memory, out, offset, None, wait
+            )
+            stream.end_command()
+            return event
         except _driver.Error as error:
             raise self._read_error(error, memory, out) from error
 
@@ -568,7 +592,7 @@ class OpenCLDevice(Device):
         and its deletion waits for the copy.
         """
         self._copies.append(event)
-        _queue(stream).flush()
+        stream.queue.flush()
         with suppress(IndexError):
             while is_complete(self._copies[0]):
                 self._copies.popleft()
@@ -606,11 +630,6 @@ class Region:
         self.offset = offset
 
 
-def _queue(stream: OpenCLStream) -> Any:
-    check_driver("opencl")
-    return stream.queue
-
-
 def _place(memory: Any) -> tuple[Any, int]:
     """Return the buffer of a memory object, and the first byte in it."""
     if type(memory) is Region:
@@ -636,23 +655,10 @@ def devices() -> list[OpenCLDevice]:
     return _once.get("devices", find)
 
 
-def device_of(value: Any) -> OpenCLDevice:
-    """Return the device of pyopencl's buffer, array, image, sampler or queue.
-
-    Raises
-    ------
-    ConversionError
-        It is in another context than that of the device.
-    """
-    context = value.context
-    handle = context.devices[0]
-    device = next((each for each in devices() if each.handle == handle), devices()[0])
-    if device.context != context:
-        raise ConversionError(
-            f"is a pyopencl {type(value).__name__} in {context!r}, and {device} has {device.context!r}; create it in "
-            f"devmod.device('opencl', {device.index}).context"
-        )
-    return device
+def all_devices() -> list[OpenCLDevice]:
+    """Return the devices of `devices`, and those over objects of the caller."""
+    found = [reference() for reference in adopted.valuerefs()]  # other threads may add some
+    return [*devices(), *(device for device in found if device is not None)]
 
 
 def _keep_in_child() -> None:
@@ -661,7 +667,7 @@ def _keep_in_child() -> None:
     """
     events = [each for each in gc.get_objects() if type(each) is OpenCLEvent]
     if "devices" in _once:
-        for device in devices():
+        for device in all_devices():
             events += device._copies
     for event in events:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))

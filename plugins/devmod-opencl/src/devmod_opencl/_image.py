@@ -11,7 +11,7 @@ from devmod.backend import IMAGE_FORMATS, ConversionError, ImageFormat
 from devmod.errors import ArgumentError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
-from devmod_runtime import Image, Sampler, check_driver, check_extent
+from devmod_runtime import Image, Sampler, check_extent
 
 
 def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the interface
@@ -159,14 +159,14 @@ def _region(image: Image) -> tuple[int, int, int]:
 
 def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     """Copy the host's bytes, which have no padding, to an image or back, and wait."""
-    check_driver("opencl")
     enqueue: Any = cl._cl._enqueue_read_image
     way = "from"
     if write:
         enqueue = cl._cl._enqueue_write_image
         way = "to"
     try:
-        enqueue(stream.queue, image.handle, (0, 0, 0), _region(image), data, is_blocking=True)
+        queue = stream.begin_command()
+        enqueue(queue, image.handle, (0, 0, 0), _region(image), data, is_blocking=True)
     except _driver.Error as error:
         if _driver.is_memory_error(error):
             raise image.device.memory_error(image.nbytes, _driver.code_name(error)) from error

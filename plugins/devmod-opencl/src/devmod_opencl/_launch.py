@@ -15,17 +15,16 @@ from devmod.backend import (
     STRUCT_FORMATS,
     ConversionError,
     DiskCache,
-    Once,
     device_of_call,
     dtype_name_of,
     usable_functions,
 )
 from devmod.errors import ArgumentError, FormatError, LaunchError, condition_hint
 from devmod_opencl import _driver
+from devmod_opencl._adopt import device_of, stream_of
 from devmod_opencl._device import (
     OpenCLDevice,
     OpenCLStream,
-    device_of,
     devices,
     is_complete,
     no_time,
@@ -38,6 +37,7 @@ from devmod_runtime import (
     BuildLauncher,
     Builds,
     DeviceArray,
+    DeviceCache,
     Kernel,
     LaunchConfig,
     call_uninterrupted,
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     Values = Sequence[Any]
     #: The address space, the type and the access of each argument of a kernel.
     Spaces = Sequence[Sequence[str]]
+    #: A program, and the words of `arguments_of` its kernels; None if its driver has them.
+    _Program = tuple[Any, Mapping[str, Spaces] | None]
     #: A kernel object, the bytes of its numbers, the place and the bytes of each, and the memory of
     #: these bytes.
     _PackedKernel = list[Any]
@@ -108,8 +110,7 @@ class OpenCLPrograms(Builds):
         if functions is None:
             functions = {}
         self._functions = functions
-        self._built = Once()
-        self._arguments: dict[OpenCLDevice, Mapping[str, Spaces]] = {}
+        self._built = DeviceCache()
 
     def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
         return OpenCLPrograms(self.fmt, self.code, constants)
@@ -124,13 +125,16 @@ class OpenCLPrograms(Builds):
         DeviceNotFoundError
             PoCL does not know the processor.
         """
+        return self._get(device)[0]
+
+    def _get(self, device: OpenCLDevice) -> _Program:
         return self._built.get(device, lambda: self._build(device))
 
     def arguments(self, device: OpenCLDevice, name: str) -> Spaces:
         """Return the address space, type and access of each argument of a kernel, as
         `_driver.arguments_of` does; empty if unknown.
         """
-        program = self.get(device)
+        program, arguments = self._get(device)
         if self.fmt == "il":  # drivers have no information about the arguments of SPIR-V
             kernel = self._il_kernels.get(name)
             if kernel is None:
@@ -138,8 +142,8 @@ class OpenCLPrograms(Builds):
             return [[each.space, each.type, each.access] for each in kernel.arguments]
         if not self.text:
             return ()
-        if device in self._arguments:
-            return self._arguments[device].get(name, ())
+        if arguments is not None:
+            return arguments.get(name, ())
         # An interrupt of pyopencl 2025.1 ends the process.
         return call_uninterrupted(_driver.arguments_of, program, name)
 
@@ -159,7 +163,7 @@ class OpenCLPrograms(Builds):
         except FormatError as error:
             raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
 
-    def _build(self, device: OpenCLDevice) -> Any:
+    def _build(self, device: OpenCLDevice) -> _Program:
         check_space(device.handle)
         name_processor(device.handle)
         try_linker(device)
@@ -169,26 +173,25 @@ class OpenCLPrograms(Builds):
 
         readable = [info for _, info in usable_functions(self._functions)]
         try_binary(device, self.code, readable)
-        return _driver.build_binary(device.context, device.handle, self.code)
+        return _driver.build_binary(device.context, device.handle, self.code), None
 
-    def _build_portable(self, device: OpenCLDevice) -> Any:
+    def _build_portable(self, device: OpenCLDevice) -> _Program:
         """Build a source or SPIR-V, or load the cached result."""
         if device.platform in _KEEP_BUILDS:
-            return self._compile(device)
+            return self._compile(device), None
         key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text or self.code)
         head, _, binary = (_BINARIES.read(key) or b"").partition(b"\n\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
                 kernels = (line.split("\0") for line in head.decode().split("\n"))
-                self._arguments[device] = {
+                return program, {
                     name: list(zip(*[iter(words)] * 3, strict=True)) for name, *words in kernels
                 }
-                return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
         program = self._compile(device)
-        self._arguments[device] = arguments = {
+        arguments = {
             name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)
         }
         binary = _driver.binary_of(program)
@@ -197,7 +200,7 @@ class OpenCLPrograms(Builds):
                 "\0".join([name, *chain.from_iterable(each)]) for name, each in arguments.items()
             )
             _BINARIES.write(key, lines.encode() + b"\n\n" + binary)
-        return program
+        return program, arguments
 
     def _compile(self, device: OpenCLDevice) -> Any:
         if self.fmt == "cl":
@@ -218,6 +221,20 @@ class OpenCLPrograms(Builds):
 _MANY = 2
 # pyopencl's stubs do not allow all arguments by position.
 _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
+
+
+def _enqueue_for(stream: OpenCLStream) -> Callable[..., Any]:
+    """Return pyopencl's function that queues a launch, with barriers for an out-of-order queue."""
+    if stream.is_unordered:
+        return _enqueue_between_barriers
+    return _enqueue
+
+
+def _enqueue_between_barriers(queue: Any, *arguments: Any) -> Any:
+    cl.enqueue_barrier(queue)
+    event = _enqueue(queue, *arguments)
+    cl.enqueue_barrier(queue)
+    return event
 
 
 class OpenCLKernel(Kernel):
@@ -349,7 +366,13 @@ class OpenCLKernel(Kernel):
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Values], None]:
         make_call = _call_maker(self._objects, self._scalars, has_numbers=False)
         call = make_call(
-            stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error
+            stream.queue,
+            *shape,
+            self._free,
+            self._new,
+            _enqueue_for(stream),
+            _driver.Error,
+            self._launch_error,
         )
         if self._images:
             return lambda values: call(self._with_handles(values))
@@ -388,7 +411,7 @@ class OpenCLKernel(Kernel):
             *shape,
             self._packed,
             new,
-            _enqueue,
+            _enqueue_for(stream),
             _driver.Error,
             self._launch_error,
             packer.pack,
@@ -418,7 +441,7 @@ class OpenCLKernel(Kernel):
             False,
             False,
         )
-        return starmap(_enqueue, repeat(arguments)).__next__
+        return starmap(_enqueue_for(stream), repeat(arguments)).__next__
 
     def _launch_error(self, error: Exception) -> LaunchError:
         if _driver.is_memory_error(error):
@@ -432,7 +455,7 @@ class OpenCLKernel(Kernel):
     def time(self, stream: OpenCLStream, shape: Any, values: Values) -> float:
         handle = self._with_arguments(values)
         try:
-            event = _enqueue(stream.queue, handle, shape[0], shape[1])
+            event = _enqueue_for(stream)(stream.queue, handle, shape[0], shape[1])
             stream.queue.flush()
             wait_interruptibly(lambda: _driver.wait_for_event(event), lambda: is_complete(event))
         except _driver.Error as error:
@@ -716,7 +739,7 @@ class OpenCLLauncher(BuildLauncher):
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, cl.CommandQueue):
             try:
-                return device_of(value).stream_over(value)
+                return stream_of(value)
             except ConversionError as error:
                 raise ArgumentError(f"stream= {error}", kind="opencl", argument="stream") from None
         return None
@@ -749,10 +772,7 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     result = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
     if queue is None:
         return result, None
-    try:
-        return result, device.stream_over(queue)
-    except ConversionError as error:
-        raise ConversionError(f"has a queue that {error}") from None
+    return result, stream_of(queue)
 
 
 def _is_read_only(memory: Any) -> bool:
