@@ -566,7 +566,7 @@ def test_unusable_textures_and_samplers_of_wgpu_are_refused(device: Any) -> None
             "the webgpu function 'resize': argument "
         )
 
-    foreign = "of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu"
+    foreign = "of a GPUDevice that no device of devmod is over; call devmod.device(gpu_device) first and keep the result, or create it on devmod.device('webgpu').gpu"
     assert text(texture(other), how, result) == f"1 'picture' is a wgpu.GPUTexture {foreign}"
     assert (
         text(texture(other).create_view(), how, result)

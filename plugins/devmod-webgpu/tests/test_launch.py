@@ -549,7 +549,7 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
     for value, text in (
         (
             other.create_buffer(size=256, usage=usage),
-            "is a wgpu.GPUBuffer of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu, or pass its content as a "
+            "is a wgpu.GPUBuffer of a GPUDevice that no device of devmod is over; call devmod.device(gpu_device) first and keep the result, or create it on devmod.device('webgpu').gpu, or pass its content as a "
             "NumPy array",
         ),
         (

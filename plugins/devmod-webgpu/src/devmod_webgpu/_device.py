@@ -8,14 +8,15 @@ import atexit
 import weakref
 
 from devmod import Device, Event, Stream
-from devmod.backend import IMAGE_FORMATS, Capabilities, Once
-from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod.backend import IMAGE_FORMATS, Capabilities, Once, RLock
+from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_runtime import (
     Batch,
     call_uninterrupted,
     check_driver,
     check_earlier_event,
     check_event,
+    fork_safe,
     open_driver,
 )
 from devmod_webgpu import _copy, _driver
@@ -64,6 +65,8 @@ class WebGPUDevice(Device):
         The GPUAdapter of wgpu.
     index
         Its number.
+    gpu
+        The caller's GPUDevice; None for one that is opened at the first use.
 
     Attributes
     ----------
@@ -78,7 +81,7 @@ class WebGPUDevice(Device):
     kind = "webgpu"
     length_unit = 4
 
-    def __init__(self, adapter: Any, index: int) -> None:
+    def __init__(self, adapter: Any, index: int, gpu: Any = None) -> None:
         self._adapter = adapter
         self.index = index
         self.name = str(adapter.info["device"]).strip()
@@ -87,17 +90,19 @@ class WebGPUDevice(Device):
         self.backend = str(adapter.info["backend_type"])
         self.is_cpu = adapter.info["adapter_type"] == "CPU"
         self.summary = str(adapter.summary)
-        self.features: frozenset[str] = _driver.features_of(adapter)
+        # Of the device, which may have less than its adapter.
+        opened = gpu or adapter
+        self.features: frozenset[str] = _driver.features_of(opened)
         size = _driver.subgroup_size_of(adapter)
         self.subgroup_sizes = ()
         if size is not None:
             self.subgroup_sizes = (size,)
-        limits = _driver.limits_of(adapter)
+        limits = _driver.limits_of(opened)
         self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
         #: The GPUDevice while it may be used: None before it is open, in a forked child, and while
         #: the interpreter shuts down.
-        self._gpu: Any = None
+        self._gpu: Any = gpu
         self._staging = _copy.Staging()
         #: Copies to the host that the next wait finishes.
         self._downloads: dict[int, _copy.Download] = {}
@@ -151,7 +156,7 @@ class WebGPUDevice(Device):
     @property
     def opened(self) -> bool:
         """Whether the device is open."""
-        return "gpu" in self._once
+        return self._gpu is not None or "gpu" in self._once
 
     @property
     def default_stream(self) -> WebGPUStream:
@@ -341,6 +346,81 @@ class WebGPUDevice(Device):
         return [ticks * step for ticks in out.cast("Q")]
 
 
+class AdoptedDevice(WebGPUDevice):
+    """A device over a GPUDevice of the caller, and its queue."""
+
+    is_adopted = True
+    is_callers_queue = True
+    _pickle_advice = "call devmod.device with a wgpu.GPUDevice of that process there"
+
+    def __init__(self, gpu: Any) -> None:
+        super().__init__(gpu.adapter, _number_of(gpu.adapter), gpu)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} over the caller's wgpu.GPUDevice"
+
+
+#: By the id of the GPUDevice, which the device references.
+_adopted: weakref.WeakValueDictionary[int, AdoptedDevice] = weakref.WeakValueDictionary()
+_adopted_lock = fork_safe(RLock())
+
+
+def adopt(handle: Any) -> WebGPUDevice | None:
+    """Return the device over a GPUDevice or a GPUQueue of wgpu; None for another object.
+
+    Raises
+    ------
+    ArgumentError
+        The GPUDevice is lost or destroyed.
+    """
+    gpu = handle
+    if isinstance(handle, wgpu.GPUQueue):
+        gpu = handle._device
+    if not isinstance(gpu, wgpu.GPUDevice):
+        return None
+    check_driver("webgpu")
+    known = opened_device(gpu)
+    if known is None:
+        open_driver("webgpu", _keep_in_child)
+    try:
+        gpu.create_command_encoder().finish()
+    except _driver.Error as error:
+        raise ArgumentError(
+            f"device: the wgpu.{type(handle).__name__} cannot be used: {_driver.describe_error(error)}",
+            kind="webgpu",
+            argument="kind",
+        ) from error
+    if known is not None:
+        return known
+    with _adopted_lock:
+        device = _adopted.get(id(gpu))
+        if device is None:
+            device = _adopted[id(gpu)] = AdoptedDevice(gpu)
+            atexit.register(_shut_down)
+    return device
+
+
+def opened_device(gpu: Any) -> WebGPUDevice | None:
+    """Return the device over a GPUDevice; None if there is none."""
+    adopted = _adopted.get(id(gpu))
+    if adopted is not None:
+        return adopted
+    return next((each for each in _open_devices if each._gpu is gpu), None)
+
+
+def _number_of(adapter: Any) -> int:
+    """Return the number of the adapter in `devices`; 0 for one that is not listed."""
+    for device in devices():
+        if device._adapter.info == adapter.info:
+            return device.index
+    return 0
+
+
+def _adopted_devices() -> list[AdoptedDevice]:
+    found = [reference() for reference in _adopted.valuerefs()]
+    return [device for device in found if device is not None]
+
+
 def devices() -> list[WebGPUDevice]:
     """Return all devices, the same objects each time. An empty list is not cached.
 
@@ -364,13 +444,15 @@ def devices() -> list[WebGPUDevice]:
 
 def _keep_in_child() -> None:
     _driver.never_release()
+    for device in _adopted_devices():
+        device._gpu = None
     while _open_devices:
         _open_devices.pop()._gpu = None
 
 
 def _shut_down() -> None:
     _shutdown.append(True)
-    for device in _open_devices:
+    for device in [*_open_devices, *_adopted_devices()]:
         device._gpu = None
 
 

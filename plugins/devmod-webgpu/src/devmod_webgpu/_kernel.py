@@ -7,6 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from devmod.backend import Once
 from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_runtime import Kernel, LaunchConfig
 from devmod_webgpu import _driver
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Interface
-    from devmod.backend import Once
+    from devmod_runtime import DeviceCache
     from devmod_webgpu._bindings import Binding, Bindings
     from devmod_webgpu._device import WebGPUDevice, WebGPUStream
 
@@ -46,7 +47,7 @@ class WebGPUKernel(Kernel):
         interface: Interface,
         bindings: Bindings,
         text: str,
-        shaders: Once,
+        shaders: DeviceCache,
         device: WebGPUDevice,
         constants: Mapping[str, bool | int | float] | None,
     ) -> None:
@@ -100,7 +101,8 @@ class WebGPUKernel(Kernel):
 
         try_shader(self._device, self._name, text, entry, groups, constants)
         device = self._device
-        shader = shaders.get((device, text), lambda: compile_shader(device, text, entry))
+        of_device = shaders.get(device, Once)
+        shader = of_device.get(text, lambda: compile_shader(device, text, entry))
         gpu = device.gpu
         try:
             layouts, pipeline = build_pipeline(gpu, shader, entry, groups, constants)

@@ -7,11 +7,11 @@ from copy import copy
 from math import isfinite
 
 from devmod import Interface
-from devmod.backend import ConversionError, Once, PipelineConstant, constants_of
+from devmod.backend import ConversionError, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError
-from devmod_runtime import DeviceArray, Launcher, specialize_constants
+from devmod_runtime import DeviceArray, DeviceCache, Launcher, specialize_constants
 from devmod_webgpu._bindings import Bindings, tvm_interface
-from devmod_webgpu._device import WebGPUDevice, devices
+from devmod_webgpu._device import WebGPUDevice, devices, opened_device
 from devmod_webgpu._driver import wgpu
 from devmod_webgpu._kernel import WebGPUKernel
 from devmod_wgsl import read_wgsl
@@ -53,7 +53,7 @@ class WebGPULauncher(Launcher):
         info: FunctionInfo,
         text: str,
         reflected: Mapping[str, ReflectedFunction],
-        shaders: Once,
+        shaders: DeviceCache,
     ) -> None:
         self._name = name
         self._info = info
@@ -178,21 +178,22 @@ class WebGPULauncher(Launcher):
 
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, wgpu.GPUQueue):
-            for device in devices():
-                if device.opened and device.gpu.queue is value:
-                    return device.default_stream
+            device = opened_device(value._device)
+            if device is not None:
+                return device.default_stream
         return None
 
 
 def _device_of(value: Any) -> WebGPUDevice:
     """Return the device of an object of wgpu. Raise ConversionError if devmod did not open it."""
-    device = next((each for each in devices() if each.opened and each.gpu is value._device), None)
+    device = opened_device(value._device)
     if device is None:
         hint = ""
         if isinstance(value, wgpu.GPUBuffer):
             hint = ", or pass its content as a NumPy array"
         raise ConversionError(
-            f"is a wgpu.{type(value).__name__} of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu{hint}"
+            f"is a wgpu.{type(value).__name__} of a GPUDevice that no device of devmod is over; call devmod.device(gpu_device) first and "
+            f"keep the result, or create it on devmod.device('webgpu').gpu{hint}"
         )
     return device
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from devmod.backend import Once
 from devmod.errors import CompileError, FormatError
-from devmod_runtime import RuntimeModule, source_text
+from devmod_runtime import DeviceCache, RuntimeModule, source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,9 @@ class WebGPUModule(RuntimeModule):
             _trial.expect(text)
         from devmod_webgpu._launch import WebGPULauncher
 
-        return WebGPULauncher(name, info, text, self.reflected(text), self.once("shaders", Once))
+        return WebGPULauncher(
+            name, info, text, self.reflected(text), self.once("shaders", DeviceCache)
+        )
 
     def text(self, name: str, info: FunctionInfo) -> str:
         """Return the shader of a function.
