@@ -244,7 +244,7 @@ def test_the_free_memory_of_the_largest_heap(
     from devmod_vulkan._driver import ffi
 
     physical = device.physical
-    real = physical._calls.vkGetPhysicalDeviceMemoryProperties2
+    real = physical.calls.vkGetPhysicalDeviceMemoryProperties2
 
     def report(handle: Any, found: Any) -> None:
         real(handle, found)
@@ -255,7 +255,7 @@ def test_the_free_memory_of_the_largest_heap(
             budget.heapUsage[number] = heaps[number].size - 1000
 
     monkeypatch.setattr(physical, "extensions", physical.extensions | {"VK_EXT_memory_budget"})
-    monkeypatch.setitem(vars(physical._calls), "vkGetPhysicalDeviceMemoryProperties2", report)
+    monkeypatch.setitem(vars(physical.calls), "vkGetPhysicalDeviceMemoryProperties2", report)
     limit = device.limits["maxMemoryAllocationSize"]
     error = raised(devmod.DeviceMemoryError, device.empty, limit + 1, "uint8")
     assert str(error) == (

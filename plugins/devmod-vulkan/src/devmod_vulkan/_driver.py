@@ -223,6 +223,13 @@ def instance() -> Instance:
     return _once.get("instance", _make_instance)
 
 
+def known_devices() -> list[Any]:
+    """Return the devices of the instance; none if there is no instance."""
+    if "instance" not in _once:
+        return []
+    return instance().devices
+
+
 def validating() -> bool:
     """Return whether ``DEVMOD_VULKAN_VALIDATE`` enables the validation layers."""
     return environment_flag("DEVMOD_VULKAN_VALIDATE")

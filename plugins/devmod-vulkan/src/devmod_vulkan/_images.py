@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from devmod.backend import IMAGE_FORMATS
 from devmod_runtime import Image, Sampler, check_extent
-from devmod_vulkan._driver import error_name, ffi, instance, make, vk
+from devmod_vulkan._driver import error_name, ffi, make, vk
 from devmod_vulkan._memory import LOCAL, VISIBLE, find_type, usable_types
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def problem_of(device: Device, physical: Physical, format: str, features: tuple[
     bits = physical.format_features.get(format)
     if bits is None:
         out = ffi.new("VkFormatProperties *")
-        instance().calls.vkGetPhysicalDeviceFormatProperties(
+        physical.calls.vkGetPhysicalDeviceFormatProperties(
             physical.handle, vulkan_format(format), out
         )
         bits = physical.format_features[format] = int(out.optimalTilingFeatures)
@@ -148,7 +148,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
         usage=usage,
     )
     properties = ffi.new("VkImageFormatProperties *")
-    code = instance().calls.vkGetPhysicalDeviceImageFormatProperties(
+    code = physical.calls.vkGetPhysicalDeviceImageFormatProperties(
         physical.handle, info.format, info.imageType, info.tiling, usage, 0, properties
     )
     if code:

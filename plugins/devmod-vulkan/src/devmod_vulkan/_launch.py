@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.backend import Once, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, DeviceNotFoundError
 from devmod.targets.vulkan.architecture import capability_name
-from devmod_runtime import Kernel, Launcher, SetConstant, specialize_constants
+from devmod_runtime import DeviceCache, Kernel, Launcher, SetConstant, specialize_constants
 from devmod_vulkan import _features, _pipeline
 from devmod_vulkan._device import VulkanDevice, devices
 from devmod_vulkan._kernel import VulkanKernel
@@ -41,7 +41,7 @@ class VulkanLauncher(Launcher):
     interface: Interface
 
     def __init__(
-        self, shader: Shader, pipelines: Once, constants: Iterable[SetConstant] = ()
+        self, shader: Shader, pipelines: DeviceCache, constants: Iterable[SetConstant] = ()
     ) -> None:
         self._shader = shader
         self._pipelines = pipelines
@@ -89,8 +89,9 @@ class VulkanLauncher(Launcher):
             tuple(interface.blocks),
             interface.subgroup,
         )  # their reprs omit places
-        key = (device, shader.words, shader.entry, layout, data)
-        pipeline = self._pipelines.get(key, lambda: _pipeline.Pipeline(shader, logical, data))
+        key = (shader.words, shader.entry, layout, data)
+        pipelines = self._pipelines.get(device, Once)
+        pipeline = pipelines.get(key, lambda: _pipeline.Pipeline(shader, logical, data))
         return VulkanKernel(pipeline, device, shader)
 
     def local(self, nbytes: int) -> Any:

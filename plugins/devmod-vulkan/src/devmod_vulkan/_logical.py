@@ -7,6 +7,7 @@ resources of collected arrays, launches and streams are reused.
 from __future__ import annotations
 
 import atexit
+import weakref
 from collections import deque
 from itertools import count
 
@@ -109,18 +110,23 @@ class Logical:
         self._ended_users: deque[Lease] = deque()
         self._has_addresses = "12.bufferDeviceAddress" in physical.features
         self.handle = self._open()
-        self.calls = Calls(instance().handle, self.handle)
-        self.queues = [
-            Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))
-        ]
+        self.calls = Calls(None, self.handle)
+        self.queues = [Queue(self._queue(number)) for number in range(self._queue_count)]
         self._choose_memory()
         self.image_heaps: dict[int, Heap] = {}
         self.samplers = Once()
+        self._close_at_exit()
+
+    def _close_at_exit(self) -> None:
         atexit.register(self.close)
+
+    @property
+    def _queue_count(self) -> int:
+        return min(self.physical.queue_count, _MOST_QUEUES)
 
     def _open(self) -> Any:
         physical = self.physical
-        queues = min(physical.queue_count, _MOST_QUEUES)
+        queues = self._queue_count
         extensions = [ffi.new("char[]", name.encode()) for name in physical.needed_extensions]
         info = make(
             "VkDeviceCreateInfo",
@@ -371,21 +377,82 @@ class Logical:
         if in_use:
             _driver.log_messages()
             return
-        while self.streams:
-            self.streams.popitem()[1].value[2].clear()  # the submissions
-        while self._owned:
-            (function, _), handle = self._owned.popitem()  # in reverse order of creation
-            getattr(calls, function)(self.handle, handle, ffi.NULL)
-        for heap in (self.local, self.staging, *self.image_heaps.values()):
-            heap.close()
+        self._destroy_all()
         calls.vkDestroyDevice(self.handle, ffi.NULL)
         owner.devices.remove(self)
         _driver.log_messages()
 
+    def _destroy_all(self) -> None:
+        """Destroy what devmod has created. No work is pending."""
+        while self.streams:
+            self.streams.popitem()[1].value[2].clear()  # the submissions
+        while self._owned:
+            (function, _), handle = self._owned.popitem()  # in reverse order of creation
+            getattr(self.calls, function)(self.handle, handle, ffi.NULL)
+        for heap in (self.local, self.staging, *self.image_heaps.values()):
+            heap.close()
+
+
+class AdoptedLogical(Logical):
+    """A VkDevice that the caller opened, with one queue.
+
+    Parameters
+    ----------
+    device, physical, handle, queue
+        The device, its properties, the VkDevice and the VkQueue.
+    """
+
+    def __init__(self, device: Device, physical: Physical, handle: Any, queue: Any) -> None:
+        self._given = handle, queue
+        super().__init__(device, physical)
+
+    @property
+    def _queue_count(self) -> int:
+        return 1
+
+    def _open(self) -> Any:
+        return self._given[0]
+
+    def _queue(self, number: int) -> Any:
+        return self._given[1]
+
+    def _close_at_exit(self) -> None:
+        _adopted.add(self)
+
+    def close(self) -> None:
+        """Wait for devmod's work, and destroy what devmod has created on the VkDevice.
+
+        Raises
+        ------
+        LaunchError
+            The driver reports an error.
+        """
+        if self.closed:
+            return
+        self.finish()
+        self.closed = True
+        with self.queues[0].lock:  # wait for a submission in another thread
+            pass
+        self._destroy_all()
+
+
+#: Those that are not collected. The caller may have destroyed their VkDevices, so none is used at
+#: exit.
+_adopted: weakref.WeakSet[AdoptedLogical] = weakref.WeakSet()
+
+
+def _forget_adopted() -> None:
+    for each in [*_adopted]:
+        each.closed = True
+
+
+atexit.register(_forget_adopted)
+
 
 def _close_in_child() -> None:
     # The driver's threads exist only in the parent.
-    for each in instance().devices:
+    _forget_adopted()
+    for each in _driver.known_devices():
         each.closed = True
 
 

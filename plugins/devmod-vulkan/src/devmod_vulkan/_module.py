@@ -4,8 +4,7 @@ function.
 
 from __future__ import annotations
 
-from devmod.backend import Once
-from devmod_runtime import RuntimeModule
+from devmod_runtime import DeviceCache, RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,4 +23,4 @@ class VulkanModule(RuntimeModule):
         shader = Shader(name, info, self.payload(self.entry(name, info))[1])
         from devmod_vulkan._launch import VulkanLauncher
 
-        return VulkanLauncher(shader, self.once("pipelines", Once))
+        return VulkanLauncher(shader, self.once("pipelines", DeviceCache))

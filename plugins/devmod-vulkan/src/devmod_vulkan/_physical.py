@@ -19,6 +19,7 @@ from devmod_vulkan._driver import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
 _VENDORS = {
@@ -78,8 +79,8 @@ class Physical:
 
     Attributes
     ----------
-    handle
-        The VkPhysicalDevice.
+    handle, calls
+        The VkPhysicalDevice, and the functions of its instance.
     name, vendor, driver_version : str
         As the driver reports them.
     version : tuple of int
@@ -112,7 +113,7 @@ class Physical:
 
     def __init__(self, handle: Any, calls: Calls, newest: int) -> None:
         self.handle = handle
-        self._calls = calls
+        self.calls = calls
         driver = make("VkPhysicalDeviceDriverProperties")
         subgroup = make("VkPhysicalDeviceSubgroupProperties", pNext=driver)
         controls = make("VkPhysicalDeviceFloatControlsProperties", pNext=subgroup)
@@ -173,7 +174,13 @@ class Physical:
         self._controls = controls
         self.format_features: dict[str, int] = {}
         self._read_memory()
-        self._read_queues()
+        self._families = enumerate_all(
+            self.calls.vkGetPhysicalDeviceQueueFamilyProperties,
+            "VkQueueFamilyProperties",
+            self.handle,
+            read=lambda each: (each.queueFlags, each.queueCount, each.timestampValidBits),
+        )
+        self._choose_family()
         self.features: frozenset[str] = frozenset()
         if self.version >= OLDEST:
             self.features = self._read_features()
@@ -191,7 +198,7 @@ class Physical:
 
     def _read_memory(self) -> None:
         memory = ffi.new("VkPhysicalDeviceMemoryProperties *")
-        self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, memory)
+        self.calls.vkGetPhysicalDeviceMemoryProperties(self.handle, memory)
         self.memory_types: list[tuple[int, int]] = []
         for number in range(memory.memoryTypeCount):
             kind = memory.memoryTypes[number]
@@ -207,7 +214,7 @@ class Physical:
             return None
         budget = make("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
         properties = make("VkPhysicalDeviceMemoryProperties2", pNext=budget)
-        self._calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, properties)
+        self.calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, properties)
         heaps = properties.memoryProperties.memoryHeaps
         sizes = [
             int(heaps[number].size) for number in range(properties.memoryProperties.memoryHeapCount)
@@ -217,18 +224,12 @@ class Physical:
             heap = sizes.index(self.memory)
         return max(int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]), 0)
 
-    def _read_queues(self) -> None:
+    def _choose_family(self) -> None:
         """Choose the queue family: without graphics if possible, so that a desktop's drawing does
         not delay launches.
         """
-        families = enumerate_all(
-            self._calls.vkGetPhysicalDeviceQueueFamilyProperties,
-            "VkQueueFamilyProperties",
-            self.handle,
-            read=lambda each: (each.queueFlags, each.queueCount, each.timestampValidBits),
-        )
         ranks = []
-        for number, (flags, _, bits) in enumerate(families):
+        for number, (flags, _, bits) in enumerate(self._families):
             if flags & vk.VK_QUEUE_COMPUTE_BIT:
                 has_graphics = bool(flags & vk.VK_QUEUE_GRAPHICS_BIT)
                 ranks.append((bits > 0, not has_graphics, -number))
@@ -236,14 +237,50 @@ class Physical:
         self.queue_count = 0
         self.timestamp_bits = 0
         if ranks:
-            self.queue_family = -max(ranks)[2]
-            _, queues, bits = families[self.queue_family]
-            self.queue_count = int(queues)
-            self.timestamp_bits = int(bits)
+            self._use_family(-max(ranks)[2])
+
+    def _use_family(self, number: int) -> None:
+        _, queues, bits = self._families[number]
+        self.queue_family = number
+        self.queue_count = int(queues)
+        self.timestamp_bits = int(bits)
+
+    def restrict(self, family: int, features: Collection[str], extensions: Collection[str]) -> str:
+        """Reduce the properties to those of a VkDevice that the caller opened. Return the reason if
+        devmod cannot use it, as a clause; "" otherwise.
+
+        Parameters
+        ----------
+        family
+            The queue family of its queue.
+        features, extensions
+            The names of what it was opened with, as in Vulkan.
+        """
+        if not 0 <= family < len(self._families):
+            return f"family={family}, and {self.name} has {len(self._families)} queue families"
+        if not self._families[family][0] & vk.VK_QUEUE_COMPUTE_BIT:
+            return f"family={family}, which has no compute queues"
+        self._use_family(family)
+        properties = ("subgroup", "controls")  # which no one enables
+        enabled = []
+        for name in self.features:
+            struct, _, field = name.partition(".")
+            needs = None
+            if struct in _features.STRUCTURES:
+                needs = _features.STRUCTURES[struct][1]
+            is_opened = needs not in self.extensions or needs in extensions
+            if struct in properties or (field in features and is_opened):
+                enabled.append(name)
+        self.features = frozenset(enabled)
+        if self.features.isdisjoint(("13.subgroupSizeControl", "sizes.subgroupSizeControl")):
+            self.subgroup_sizes = ()
+        if "12.timelineSemaphore" not in self.features:
+            return "features= has no 'timelineSemaphore', which devmod's streams use"
+        return ""
 
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
-        self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
+        self.calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
         return frozenset(
             feature for feature in _features.REQUESTED if self._supports(chain, feature)
         )
