@@ -58,6 +58,7 @@ NO_IMAGES = {
         ("R34-images", "R37-images", "R37-sampled", "R37-written"),
         "the case has no images: the backend does not support them, or gives no kernels with images",
     ),
+    "R57": "the backend adopts no objects, or the case gives none",
     "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
 }
 NO_IMAGES["R34-scalars"] = (
@@ -839,7 +840,7 @@ def test_an_entry_that_is_not_a_conformance(
 
 
 def test_an_unknown_row() -> None:
-    listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R52-variants, R61$"
+    listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R52-variants, R57, R61$"
     with pytest.raises(
         devmod.FormatError, match=rf"^the conformance kit has no row 'xyz'\. {listed}"
     ):

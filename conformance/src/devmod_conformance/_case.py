@@ -255,6 +255,15 @@ class Conformance:
     interrupt_places: int = 30
     timeout: float = 120
 
+    def new_handle(self) -> object:
+        """Return a new object of another library that the backend adopts (``devmod.adopt``), such
+        as a queue; None, the default, if it adopts none.
+
+        Nothing else references the object, and it can be referenced weakly or its references can be
+        counted.
+        """
+        return None
+
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
         """Call `on_build` at each build of a module of `sample` while the body runs.

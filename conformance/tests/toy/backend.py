@@ -23,6 +23,7 @@ ENTRIES = {
     ("devmod.load_from_file", "toybin"): "._entries:load_from_file",
     ("devmod.targets", "toy"): ":TARGET",
     ("devmod.device", "toy"): "._entries:devices",
+    ("devmod.adopt", "toy"): "._entries:adopt",
     ("devmod.conformance", "toy"): "._conformance:ToyConformance",
 }
 

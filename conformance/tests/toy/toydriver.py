@@ -16,6 +16,10 @@ MAX_BLOCK = 1024
 DEVICES = ("toy number 0", "toy number 1")
 
 
+class Queue:
+    """A queue of a program that uses the driver by itself."""
+
+
 def configure(block: tuple[int, int, int]) -> None:
     """Raise the driver's error for a block that is too large."""
     if math.prod(block) > MAX_BLOCK:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
+import weakref
 from collections.abc import Iterator
 from math import inf
 from time import perf_counter, sleep
 from typing import Any
 
 import devmod
+from devmod import plugins
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
@@ -146,6 +149,58 @@ def _use(case: Conformance, sample: Sample, call: Call) -> str:
     module = runtime_module(case, sample)
     check_call(case, call, get_function(module, call.function), "of a module that is freed")
     return type(module).__module__.partition(".")[0]
+
+
+@row("R57")
+def adopted(case: Conformance) -> None:
+    """devmod.device(object) is one device of the kind, which ends with its last user, and the
+    backend adopts no object of others.
+    """
+    with skip_without_device():
+        handle = case.new_handle()
+    if handle is None:
+        raise Skip("the backend adopts no objects, or the case gives none")
+    sample, call = samples_with_calls(case)[0]
+    adopt = plugins.lookup("devmod.adopt", case.kind)
+    for other in (object(), 3, b"", type("Queue", (), {"__module__": "acme"})()):
+        require(
+            adopt(other) is None,
+            f"devmod.adopt.{case.kind} takes an object of another library: expected None",
+        )
+    function = get_function(runtime_module(case, sample), call.function)
+    before = sys.getrefcount(handle)
+    reference = _use_adopted(case, call, function, handle)
+    gc.collect()
+    require(
+        reference() is None,
+        "the device over an object is alive after its last reference: a function or the backend keeps it",
+    )
+    require_equal(
+        sys.getrefcount(handle), before, "the references to an object after its device is gone"
+    )
+    del handle
+
+
+def _use_adopted(case: Conformance, call: Call, function: Any, handle: object) -> Any:
+    """Check the device over an object, and return a weak reference to it."""
+    device = devmod.device(handle)
+    require_equal(device.kind, case.kind, "the kind of the device over an object")
+    require(
+        devmod.device(handle) is device,
+        "devmod.device returns another device for the same object at each call",
+    )
+    require(
+        device not in devmod.devices(case.kind),
+        "the device over a new object is one of devmod.devices()",
+    )
+    expected = reference_arrays(call)
+    for use in ("first", "second"):
+        arguments = to_device(device, call.make_arguments())
+        launch(case, function, arguments, **call.keywords)
+        compare_arrays(
+            call, to_host(arguments), expected, f"on the device over an object, in the {use} call"
+        )
+    return weakref.ref(device)
 
 
 @row("R33-devices")

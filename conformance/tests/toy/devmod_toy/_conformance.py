@@ -190,3 +190,8 @@ class ToyConformance(Conformance):
         ),
     )
     subgroups = (Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP}),)
+
+    def new_handle(self):
+        from devmod_toy._device import driver
+
+        return driver().Queue()

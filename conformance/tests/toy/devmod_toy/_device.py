@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 
 import devmod
 from devmod.backend import Once
@@ -106,3 +107,23 @@ class ToyDevice(devmod.Device):
 @functools.cache
 def devices():
     return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]
+
+
+class AdoptedToy(ToyDevice):
+    is_adopted = True
+
+    def __init__(self, queue):
+        super().__init__(0, driver().DEVICES[0])
+        self.queue = queue
+
+
+ADOPTED = weakref.WeakValueDictionary()
+
+
+def adopt(handle):
+    """Return the device over a Queue of the driver. It references the queue, so that the id is of
+    no other object.
+    """
+    if not isinstance(handle, driver().Queue):
+        return None
+    return ADOPTED.setdefault(id(handle), AdoptedToy(handle))

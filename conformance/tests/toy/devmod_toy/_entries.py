@@ -30,4 +30,12 @@ def devices():
     return found()
 
 
+def adopt(handle):
+    if type(handle).__module__ != "toydriver":
+        return None
+    from devmod_toy._device import adopt as adopt_queue
+
+    return adopt_queue(handle)
+
+
 become_wrong(at_import=True)

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from typing import ClassVar
 
 import devmod_toy._entries as entries
-from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
+from devmod_toy._device import ADOPTED, AdoptedToy, ToyDevice, ToyEvent, ToyStream, driver
 from devmod_toy._module import ToyKernel, ToyModule
 
 from toy_faults._fault import fault, replaces
@@ -20,6 +20,8 @@ SLOW = "the seconds of 1 × 'wait' between two events: expected … to …, got 
 
 #: Work that is queued, and numbers of places in memory.
 QUEUE, PLACES = [], itertools.count()
+#: Devices and objects that are never collected.
+KEPT = []
 
 
 def run_queue(most=None):
@@ -70,6 +72,55 @@ fault(
 def new_devices(before):
     """devices() creates new objects at each call."""
     return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]
+
+
+@replaces(
+    entries,
+    "adopt",
+    "R57",
+    reason="devmod.device returns another device for the same object at each call",
+)
+def new_adopted(before, handle):
+    """An object has another device at each call."""
+    ADOPTED.clear()
+    return before(handle)
+
+
+@replaces(
+    entries,
+    "adopt",
+    "R57",
+    reason="the device over an object is alive after its last reference: a function or the backend keeps it",
+)
+def kept_adopted(before, handle):
+    """The devices over objects are never collected."""
+    device = before(handle)
+    KEPT.append(device)
+    return device
+
+
+@replaces(
+    entries,
+    "adopt",
+    "R57",
+    reason="the references to an object after its device is gone: expected …, got …",
+)
+def kept_handle(before, handle):
+    """The objects are never collected."""
+    if type(handle).__module__ == "toydriver":
+        KEPT.append(handle)
+    return before(handle)
+
+
+@replaces(
+    entries,
+    "adopt",
+    "R57",
+    reason="devmod.adopt.toy takes an object of another library: expected None",
+)
+def adopts_everything(before, handle):
+    """Each object is adopted."""
+    return AdoptedToy(handle)
 
 
 # -- arrays

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import devmod
 from devmod import FunctionInfo, Interface, Local, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import (
@@ -222,3 +223,9 @@ class OpenCLConformance(Conformance):
             b"__kernel void k(__global float *x) {}", "cl", {"k": FunctionInfo("other", ["handle"])}
         ),
     )
+
+    def new_handle(self) -> object:
+        import pyopencl as cl
+
+        device: Any = devmod.device("opencl")
+        return cl.CommandQueue(cl.Context([device.handle]))

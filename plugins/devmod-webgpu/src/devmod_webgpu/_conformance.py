@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, spin_call, transpose_call
 
@@ -166,3 +167,7 @@ class WebGPUConformance(Conformance):
             Interface([Param("x", "buffer", "float32", "r", (0, 0))]),
         ),
     )
+
+    def new_handle(self) -> object:
+        device: Any = devmod.device("webgpu")
+        return device.gpu.adapter.request_device_sync()
