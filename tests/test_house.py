@@ -462,6 +462,8 @@ TAKEN = {
         "_modules.choice.candidates_on",
         "_modules.choice.program_kernels",
         "_modules.choice.program_verdicts",
+        "_modules.following.CannotFollowError",
+        "_modules.following.Following",
         "_modules.programs.candidate_of",
         "_modules.stored.StoredModule",
         "_plugins.devices.VARIABLE",

@@ -650,8 +650,8 @@ LATER: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "another kind": (
         1,
         lambda device: first_device("vulkan").zeros(8, "float32"),
-        "the argument 'weight' is on {other}; call f.on(array.device), which takes the candidate for that device, or copy it through "
-        "the host: pass array.numpy()",
+        "the argument 'weight' is on {other}, and the program is on {device}; a launch runs on one device: copy the array through "
+        "the host",
     ),
     "a list": (
         0,

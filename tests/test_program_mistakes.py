@@ -46,8 +46,8 @@ def calls() -> Any:
         other=other,
         x=np.ones(8, "float32"),
         image=device.image((4, 4), "rgba8unorm"),
-        array=[loaded["add"], loaded["array"].on(device)],
-        picture=[loaded["copy"], loaded["image"].on(device)],
+        array=[loaded["add"], loaded["array"]],
+        picture=[loaded["copy"], loaded["image"]],
     )
 
 
@@ -171,7 +171,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str]] = {
         "array",
         lambda of: {"x": of.other.zeros(8, "float32")},
         "x",
-        "is on {other}; call f.on(array.device), which takes the candidate for that device, or copy it through the host: pass array.numpy()",
+        "is on {other}, and the {taker} has code for opencl alone: pass a host array, array.numpy(), or build the {taker} for vulkan too",
     ),
     "an array of another library": (
         "array",
@@ -229,7 +229,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str]] = {
         "picture",
         lambda of: {"x": of.other.image((4, 4), "rgba8unorm")},
         "x",
-        "is on {other}; make it on a device of kind opencl",
+        "is on {other}, and the {taker} has code for opencl alone: make it on a device of kind opencl",
     ),
 }
 

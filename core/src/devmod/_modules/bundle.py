@@ -235,9 +235,20 @@ class BundleModule(Module):
             common = agreement(name, owners) if find is None else find(name)
         if common is None:
             common = Agreement(frozenset(), "")
+        following = None
+        if device is None:
+            from devmod._modules.following import Following
+
+            following = Following(
+                [(each, name) for each in owners],
+                function.kind,
+                self._prefer,
+                lambda device: self._choose_on(name, owners, device),
+            )
         return replace(
             keywords_only=common.keywords_only,
             flattened=common.flattened,
+            following=following,
             resolve=lambda device: self._choose_on(name, owners, device),
             find_devices=lambda: _fitting_devices(name, owners),
             variants=lambda: [describe_candidate(each) for each in owners],
@@ -269,6 +280,7 @@ class BundleModule(Module):
         if len(programs) == 1:
             return function
         return function.replace(
+            modules=programs,
             resolve=lambda device: self._choose_on(name, owners, device),
             find_devices=lambda: _fitting_devices(name, programs),
         )

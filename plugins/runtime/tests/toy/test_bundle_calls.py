@@ -190,13 +190,13 @@ def test_the_errors_of_flattened_structs_have_the_positions_of_the_call() -> Non
     )
 
 
-def test_an_array_on_a_device_of_another_kind_names_on() -> None:
+def test_an_array_of_a_kind_without_a_candidate_is_refused() -> None:
     f = called(module(X, A, N), unavailable(X, A, N))
     tin = toy.ToyDevice(0)
     tin.kind = "tin"
     assert refusal(devmod.ArgumentError, f, tin.empty(2, "float32"), 2, 3, grid=1, block=1) == (
-        "the toy function 'f': argument 1 'x' is on tin device 0 (toy number 0); call f.on(array.device), which takes the candidate for "
-        "that device, or copy it through the host: pass array.numpy()"
+        "the toy function 'f': argument 1 'x' is on tin device 0 (toy number 0), and the kernel has code for toy, opencl alone: pass a "
+        "host array, array.numpy(), or build the kernel for tin too"
     )
 
 

@@ -1291,7 +1291,8 @@ def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevi
     assert refusal(
         devmod.ArgumentError, make_axpy(), other.empty(8, "float32"), 1, 1.0, 8, grid=1, block=8
     ) == (
-        "the toy function 'axpy': argument 1 'x' is on tin device 0 (toy number 0); copy it through the host: pass array.numpy()"
+        "the toy function 'axpy': argument 1 'x' is on tin device 0 (toy number 0), and the kernel has code for toy alone: pass a host array, "
+        "array.numpy(), or build the kernel for tin too"
     )
 
 

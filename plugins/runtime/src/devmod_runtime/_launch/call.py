@@ -83,8 +83,10 @@ class KernelCall(CheckedCall):
         # Taken before `Opening` is asked: if an observer begins or ends later, the function has
         # others.
         callers = function._callers
-        super().__init__(function, function._launcher, function._rules.device)
-        self._has_candidates = function._rules.resolve is not None
+        fixed_device = None
+        if function.following is None:
+            fixed_device = function._rules.device
+        super().__init__(function, function._launcher, fixed_device)
         self.function = function
         self._host_views: list[tuple[Argument, HostView]] = []
         self._images: dict[int, Image | Sampler] = {}

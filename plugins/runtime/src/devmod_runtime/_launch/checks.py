@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS
 from devmod.backend import ConversionError, describe_value
-from devmod.errors import ArgumentError, quote_name
+from devmod.errors import ArgumentError, DevmodError, quote_name
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     import numpy as np
@@ -29,6 +30,19 @@ else:
 LONG = 1e-3
 #: The kinds of arguments that are objects of a device other than arrays.
 IMAGES = ("image", "sampler")
+
+
+class FollowError(Exception):
+    """Another candidate of a bundle takes the call, for the device of its arrays or its stream.
+
+    Parameters
+    ----------
+    function
+        The function of that candidate.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
 
 
 # Where to change: the text of a call's error
@@ -56,8 +70,6 @@ class CheckedCall:
     #: What takes the arguments, and what decided the device, in messages.
     _taker = "kernel"
     _device_label = "the function"
-    #: Whether `on` may find the function for a device of another kind.
-    _has_candidates = True
     #: Whether an image may be given as a host array.
     _copies_images = False
 
@@ -99,6 +111,7 @@ class CheckedCall:
                 return self._take_host_array(argument, value, bound)
             taken, stream = adopted or (None, None)
             if not isinstance(taken, argument.object_type):
+                self._follow_object(argument, value)
                 raise self._unexpected(argument, value)
             if argument.kind != "sampler":
                 self._adopted.append(stream)
@@ -109,8 +122,13 @@ class CheckedCall:
         return taken
 
     def _take_host_array(self, argument: Argument, value: Any, bound: bool) -> HostView:
-        view = host_view(value)
+        try:
+            view = host_view(value)
+        except ConversionError:
+            self._follow_object(argument, value)
+            raise
         if view is None:
+            self._follow_object(argument, value)
             raise self._unexpected(argument, value)
         if view.packed:
             raise ConversionError(
@@ -138,21 +156,86 @@ class CheckedCall:
         )
 
     def _check_device(self, argument: Argument, device: Device) -> None:
-        if device.kind != self._launcher.kind:
-            advice = f"make it on a device of kind {self._launcher.kind}"
-            if argument.kind not in IMAGES:
-                advice = "copy it through the host: pass array.numpy()"
-                if self._has_candidates:
-                    advice = f"call f.on(array.device), which takes the candidate for that device, or {advice}"
-            raise ConversionError(f"is on {device}; {advice}")
+        """Check the device of an array, an image or a sampler, which decides that of the call.
+
+        Raises
+        ------
+        FollowError
+            Another candidate takes the call.
+        ConversionError
+            The call is on another device, or no candidate takes it.
+        """
         if self._device is None:
+            self._follow(argument, device)
             self._device = device
             self._device_label = argument.label
-        elif self._device.memory_space is not device.memory_space:
+            return
+        if self._runs_on(device):
+            return
+        remedy = "copy the array through the host"
+        if argument.kind in IMAGES and device.kind != self._device.kind:
+            remedy = f"make it on {self._device}"
+        raise ConversionError(
+            f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: {remedy}"
+        )
+
+    @property
+    def _kinds(self) -> Sequence[str]:
+        """The kinds for which there is code."""
+        following = self._function.following
+        if following is None:
+            return [self._launcher.kind]
+        return following.kinds  # type: ignore[no-any-return]
+
+    def _follow(self, argument: Argument, device: Device) -> None:
+        """Raise FollowError if another candidate takes calls on the device of an argument."""
+        kinds = self._kinds
+        if device.kind not in kinds:
+            remedy = f"pass a host array, array.numpy(), or build the {self._taker} for {device.kind} too"
+            if argument.kind in IMAGES:
+                remedy = f"make it on a device of kind {self._launcher.kind}"
             raise ConversionError(
-                f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
-                "the host"
+                f"is on {device}, and the {self._taker} has code for {', '.join(kinds)} alone: {remedy}"
             )
+        self._follow_to(device)
+
+    def _follow_to(self, device: Device) -> None:
+        """Raise FollowError if another candidate takes calls on a device."""
+        if self._function.following is None:
+            return
+        function = self._function.followed(device)
+        if function is not self._function:
+            raise FollowError(function)
+
+    def _follow_object(self, argument: Argument, value: object) -> None:
+        """Raise FollowError if another candidate takes an array, an image or a sampler of the
+        libraries of its kind.
+
+        Raises
+        ------
+        ConversionError
+            Such a library's object cannot be used, or the call is on another device.
+        """
+        found = self._adopted_elsewhere(lambda launcher: launcher.adopt(value), value)
+        if found is None:
+            return
+        self._check_device(argument, found[0].device)
+
+    def _adopted_elsewhere(self, adopt: Callable[[Launcher], Any], value: object) -> Any:
+        """Return what a candidate of another kind makes of another library's object; None if none
+        takes it.
+        """
+        following = self._function.following
+        if following is None or type(value).__module__ == "builtins":
+            return None
+        for function in following.candidates():
+            try:
+                adopted = adopt(function._launcher)
+            except DevmodError:  # its driver is missing
+                continue
+            if adopted is not None:
+                return adopted
+        return None
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
         """Return the memory of a device array, which is `value` or of it. Raise ConversionError if
@@ -212,6 +295,15 @@ class CheckedCall:
         result: Any = stream
         if not isinstance(stream, Stream):
             result = self._launcher.adopt_stream(stream)
+            if result is None:
+                result = self._adopted_elsewhere(
+                    lambda launcher: launcher.adopt_stream(stream), stream
+                )
+        if result is not None and self._device is None and result.device.kind in self._kinds:
+            try:
+                self._follow_to(result.device)
+            except ConversionError as error:
+                raise self._refusal(f" was given stream=, which {error}", "stream") from None
         is_of_kind = result is not None and result.device.kind == self._launcher.kind
         if is_of_kind and self._runs_on(result.device):
             if self._device is None:

@@ -11,11 +11,15 @@ import sys
 from _weakref import ref
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
+from weakref import WeakKeyDictionary, WeakSet
 
 from devmod import device as find_device
+from devmod._modules.choice import UNAVAILABLE
+from devmod._modules.following import CannotFollowError
 from devmod._plugins.devices import VARIABLE
 from devmod.backend import (
     LAUNCH_KEYWORDS,
+    ConversionError,
     ProcessLocal,
     block_text,
     constants_of,
@@ -39,22 +43,25 @@ from devmod.errors import (
 )
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device, DeviceCache
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.arguments import Argument, Signature
+from devmod_runtime._launch.arguments import Argument, BlockBytes, Signature
 from devmod_runtime._launch.call import KernelCall
+from devmod_runtime._launch.checks import FollowError
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.host_call import host_call, repeated_types
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
-from devmod_runtime._launch.plain_call import MISSING, Callers, plain_call
+from devmod_runtime._launch.plain_call import MISSING, Callers, packed_call, plain_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from inspect import Signature as PythonSignature
 
     from devmod import FunctionInfo, Interface, Module, Origin, TuningRecord
+    from devmod._modules.following import Following
     from devmod.backend import Binary
     from devmod_runtime._launch.config import LaunchRequest
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
@@ -153,6 +160,8 @@ class Rules(NamedTuple):
         them in different orders``.
     flattened
         The structs whose members are arguments of the call, in the place of the struct.
+    following
+        How it follows its arrays to the candidates for other devices; None if it does not.
     resolve
         What `Function.on` returns for a device.
     find_devices
@@ -180,6 +189,7 @@ class Rules(NamedTuple):
 
     keywords_only: str = ""
     flattened: frozenset[str] = frozenset()
+    following: Following | None = None
     resolve: Callable[[Device], Any] | None = None
     find_devices: Callable[[], list[Device]] = list
     device: Device | None = None
@@ -273,7 +283,7 @@ class Function(ProcessLocal):
         )
         signature = self._signature
         self._plans = self._order.plans
-        self._packs_numbers = launcher.packs_numbers(signature.arguments)
+        self._packs_numbers = self._has_plain_caller = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
         #: The number of arguments by position that need no other order; -1 if there is no such
@@ -289,6 +299,7 @@ class Function(ProcessLocal):
         #: The arguments whose values are part of the keys of calls too.
         self.key_arguments: Sequence[Argument] = ()
         self._callers = Callers()
+        self._forget_others()
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
             np.import_numpy()  # finalizers at the interpreter's exit cannot import it
@@ -350,7 +361,10 @@ class Function(ProcessLocal):
         -----
         With a host array the call returns after the results are copied back. With device arrays
         alone it returns when the launch is queued.
+
+        The function of a bundle takes the candidate for the device of its arrays or its stream.
         """
+        given = args
         if keywords or len(args) != self._count:
             try:
                 count, get, rearrange = self._plans[*keywords,]
@@ -363,18 +377,119 @@ class Function(ProcessLocal):
                 if rearrange is not None:
                     args = rearrange(args)
         plain = self._plain_call
-        if self._callers and (plain is None or (self._count >= 0 and type(self) is self._class)):
+        has_repeats = self._callers or self._others
+        if has_repeats and (plain is None or (self._count >= 0 and type(self) is self._class)):
             plain = self._take_plain_calls()
-        if (
-            plain is None
-            or shared_memory is not None
-            or len(args) != len(self._signature.arguments)
-        ):
-            # They are not those of a plain call.
+        is_plain = (
+            plain is not None
+            and shared_memory is None
+            and len(args) == len(self._signature.arguments)
+        )
+        try:
+            if is_plain:
+                assert plain is not None
+                return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
             return Opening.kernel_call(
                 self, args, grid, block, threads, stream, shared_memory
             ).launch()
-        return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
+        except FollowError as follow:
+            function = follow.function
+        # With the arguments as they were given: its order may be another one.
+        return _call_other(
+            function,
+            *given,
+            grid=grid,
+            block=block,
+            threads=threads,
+            stream=stream,
+            shared_memory=shared_memory,
+            **keywords,
+        )
+
+    def _call_checked(self, args: tuple[Any, ...], *launch: Any) -> Any:
+        """Call with the arguments of a plain call that is not like one before it. `launch` has the
+        values of `LAUNCH_KEYWORDS`.
+        """
+        function: Any = None
+        if self._others and type(args[self._first_buffer]) is DeviceArray:
+            function = self._others.get(args[self._first_buffer].device)
+        if function is None:
+            try:
+                return Opening.kernel_call(self, args, *launch).launch()
+            except FollowError as follow:
+                function = follow.function
+        # `__call__` has what was given in the place of these arguments.
+        if self._count < 0 or any(isinstance(each, BlockBytes) for each in args):
+            raise FollowError(function)
+        return _call_other(function, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)))
+
+    @property
+    def following(self) -> Following | None:
+        """How calls follow their arrays to the candidates for other devices; None if they do
+        not.
+        """
+        return self._rules.following
+
+    def followed(self, device: Device) -> Any:
+        """Return the function that takes calls with arrays on a device: this one, or that of
+        another candidate, which is made once.
+
+        Raises
+        ------
+        ConversionError
+            No candidate takes them; the text ends a sentence that begins with the array.
+        CompileError, FormatError
+            The candidate cannot be built for the device.
+        """
+        # In this order: `reopen` replaces the callers first.
+        others = self._others
+        callers = self._callers
+        if device in self._own_devices:
+            return self
+        if device in others:
+            return others[device]
+        following = self._rules.following
+        assert following is not None
+        found: Any = None
+        own_device = self.default_device()
+        if device is not own_device:
+            try:
+                found = following.function_on(device)
+            except CannotFollowError as error:
+                raise ConversionError(str(error)) from None
+            except UNAVAILABLE as error:
+                raise ConversionError(
+                    f"is on {device}, and the function is on {own_device}; {error}"
+                ) from None
+        if found is None:
+            self._own_devices.add(device)
+            return self
+        if isinstance(found, Function):
+            # The caches may not keep an adopted device.
+            fixed_device = None if device.is_adopted else device
+            found = found.replace(following=following, device=fixed_device)
+            found._own_devices.add(device)
+            if found._form == self._form:
+                # The code of a plain call then finds what queues a launch of either function.
+                found._packs_numbers = self._packs_numbers
+                found._callers = callers
+        others[device] = found
+        return found
+
+    @property
+    def _form(self) -> Any:
+        """What the code of a plain call depends on; equal for functions whose plain calls are
+        alike.
+        """
+        arguments = []
+        for each in self._signature.arguments:
+            is_plain = each.kind == "buffer" or each.plain_packer is not None
+            if not is_plain or each.packed is not None or each.is_address:
+                return self  # it has conversions of its own
+            elements = each.type, each.size, each.is_padded, each.accepts_local
+            arguments.append((each.name, each.kind, *elements))
+        keys = [each.number for each in self.key_arguments]
+        return self._class, self._count, self._first_buffer, arguments, keys
 
     def _take_plain_calls(self) -> Callable[..., Any]:
         """Make the method of a plain call that of this function, unless an observer has another
@@ -441,10 +556,15 @@ class Function(ProcessLocal):
         ArgumentError, LaunchError
             As in a call. A host array is an ArgumentError.
         """
+        given = args
         args = self._order.arrange(args, keywords)
-        call = Opening.kernel_call(
-            self, args, grid, block, threads, stream, shared_memory, bound=True
-        )
+        launch = grid, block, threads, stream, shared_memory
+        try:
+            call = Opening.kernel_call(self, args, *launch, bound=True)
+        except FollowError as follow:
+            function = follow.function
+            named = dict(zip(LAUNCH_KEYWORDS, launch, strict=True))
+            return function.bind(*given, **named, **keywords)  # type: ignore[no-any-return]
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
     def keep_caller(
@@ -461,9 +581,11 @@ class Function(ProcessLocal):
             cache = device.cache_of(callers.owner)
         arguments = self._signature.arguments
         enqueue = call.enqueue
-        if self._packs_numbers:
+        if self._packs_numbers and self._has_plain_caller:
             plain = call.kernel.plain_caller(call.stream, call.shape, arguments)
             enqueue = Opening.queue(plain, self.name, call.stream, None)
+        elif self._packs_numbers:
+            enqueue = packed_call(arguments, enqueue)
         if call.transfers:
             dtypes = repeated_types(arguments, args, len(call.transfers))
             if not dtypes:
@@ -533,7 +655,13 @@ class Function(ProcessLocal):
         resolve = self._rules.resolve
         if resolve is None:
             return self._rules
-        return self._rules._replace(resolve=lambda device: resolve(device).specialize(**constants))
+        following = self._rules.following
+        if following is not None:
+            following = following.specialized(constants)
+        return self._rules._replace(
+            following=following,
+            resolve=lambda device: resolve(device).specialize(**constants),
+        )
 
     def _refuse_parameters(self, constants: Mapping[str, object]) -> None:
         """Raise ArgumentError if one of the constants is an argument of a call."""
@@ -656,7 +784,16 @@ class Function(ProcessLocal):
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
         self._callers = Callers(len(self.key_arguments))
+        self._forget_others()
         self.__class__ = self._class
+
+    def _forget_others(self) -> None:
+        #: By the device of an array, the function of the candidate that takes it.
+        self._others: MutableMapping[Device, Any] = {}
+        if self._rules.following is not None:
+            self._others = WeakKeyDictionary()
+        #: The devices whose arrays this function takes.
+        self._own_devices: WeakSet[Device] = WeakSet()
 
     def default_device(self) -> Device:
         """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``,
@@ -735,6 +872,13 @@ class Function(ProcessLocal):
 
 #: The method without an observer.
 _CALL = Function.__call__
+
+
+def _call_other(function: Any, /, *args: Any, **keywords: Any) -> Any:
+    """Call the function of another candidate. An observer has seen the call."""
+    if isinstance(function, Function):
+        return _CALL(function, *args, **keywords)
+    return function(*args, **keywords)
 
 
 # -- Prepared launches, made by `Function.bind`.

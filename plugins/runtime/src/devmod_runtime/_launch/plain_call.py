@@ -23,7 +23,6 @@ from devmod.backend import ConversionError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, entered, is_in_stream
 from devmod_runtime._launch.arguments import Argument, BlockBytes
-from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import AddressBytes, real
 
 TYPE_CHECKING = False
@@ -99,10 +98,12 @@ def are_counts(*dims: Dims) -> bool:
 
 def _pack_other(pack: Callable[[Any], bytes], value: Any) -> bytes:
     """Return the bytes of a value of another type. Raise KeyError for the address of an array,
-    which `KernelCall` checks.
+    which `KernelCall` checks, and for a block of another candidate's layout.
     """
+    if isinstance(value, (AddressBytes, BlockBytes)):
+        raise KeyError
     packed = pack(value)
-    if isinstance(packed, AddressBytes) or isinstance(value, AddressBytes):
+    if isinstance(packed, AddressBytes):
         raise KeyError
     return packed
 
@@ -124,7 +125,6 @@ _NAMES: dict[str, Any] = {
     "variables": variables,
     "DEVICE_KEY": DEVICE_KEY,
     "DeviceArray": DeviceArray,
-    "Opening": Opening,
 }
 
 
@@ -149,6 +149,33 @@ def plain_call(function: Function) -> Callable[..., Any]:
     code = code.replace(
         co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
     )
+    return FunctionType(code, _NAMES | _constants(arguments), "__call__", defaults)
+
+
+def packed_call(arguments: Sequence[Argument], queue: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what takes each value as an argument of its own, and gives all to `queue` in one
+    tuple, with the bytes of the numbers. It raises ConversionError for a number that does not fit.
+    """
+    code = _packed_code("".join(map(_kind_of, arguments)))
+    return FunctionType(code, _NAMES | _constants(arguments) | {"queue": queue})
+
+
+@lru_cache(256)
+def _packed_code(kinds: str) -> CodeType:
+    places = [f"a{number}" for number in range(len(kinds))]
+    values = [f"v{at}" if kind in "fv" else f"a{at}" for at, kind in enumerate(kinds)]
+    lines = [
+        "try:",
+        "    pass",
+        *[line for line in _conversions(kinds) if "BlockBytes" not in line],
+        "except NOT_PLAIN: raise ConversionError",
+        f"return queue({tuple_text(values)})",
+    ]
+    return compiled(f"def call({', '.join(places)}):", lines).__code__
+
+
+def _constants(arguments: Sequence[Argument]) -> dict[str, Any]:
+    """Return what the code that converts the arguments needs."""
     constants: dict[str, Any] = {}
     for each in arguments:
         expected, convert = _converter(each)
@@ -158,7 +185,7 @@ def plain_call(function: Function) -> Callable[..., Any]:
             f"N{each.number}": each.pack,
             f"S{each.number}": each.size,
         }
-    return FunctionType(code, _NAMES | constants, "__call__", defaults)
+    return constants
 
 
 def _kind_of(argument: Argument) -> str:
@@ -229,7 +256,7 @@ def _code(
     elif count:
         lines.append(f"if {positions[-1]} is M: {other}")
 
-    checked = f"return Opening.kernel_call(self, {args}, {_LAUNCH}, shared_memory).launch()"
+    checked = f"return self._call_checked({args}, {_LAUNCH}, shared_memory)"
     if keys:
         lines += [
             "try:",
@@ -359,7 +386,7 @@ def _conversions(kinds: str) -> list[str]:
         lines += [
             f"    kind = type(a{number})",
             f"    if {condition}: v{number} = P{number}(a{number})",
-            f"    elif kind is BlockBytes: v{number} = a{number}",
+            f"    elif kind is BlockBytes and device not in self._others: v{number} = a{number}",
             f"    else: v{number} = pack_other(N{number}, a{number})",
         ]
     return lines

@@ -9,6 +9,9 @@ from struct import Struct
 from struct import error as struct_error
 from sys import intern
 
+from devmod._modules.bundle import BundleModule
+from devmod._modules.choice import UNAVAILABLE, program_kernels
+from devmod._modules.following import CannotFollowError, Following
 from devmod.backend import (
     STRUCT_FORMATS,
     ConversionError,
@@ -21,7 +24,9 @@ from devmod.backend import (
 )
 from devmod.errors import ArgumentError, LaunchError, count_text, did_you_mean, list_names
 from devmod_readers.programs import Sampler, bind_lengths, names_in
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.checks import FollowError
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
@@ -216,6 +221,11 @@ class ProgramFunction(ProcessLocal):
         self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
         #: The program to which the steps refer, by a weak reference; None for itself.
         self._of_steps: ProgramFunction | None = None
+        #: The modules that have it: several of a merged file.
+        self._modules: Sequence[Any] = [module]
+        self._following: Following | None = None
+        #: By the device of an array, the program of its kind that takes it.
+        self._others: dict[Device, Any] = {}
         #: Returns the devices on which it runs; None: those of its module.
         self._find_devices: Callable[[], list[Device]] | None = None
 
@@ -248,6 +258,8 @@ class ProgramFunction(ProcessLocal):
             A launch exceeds a limit of the device, or the driver refuses it.
         """
         check_driver(self.kind)
+        if self._others and (other := self._other_of(args)) is not None:
+            return _CALL(other, *args, stream=stream, **keywords)
         try:
             # An observer that replaces calls has emptied the caches, so none is repeated.
             if len(args) <= self.plain_count and not keywords:
@@ -255,16 +267,22 @@ class ProgramFunction(ProcessLocal):
                 if result is not NotImplemented:
                     return result
             return Opening.program_call(self, self._arrange(args, keywords), stream).run()
+        except FollowError as follow:
+            function = follow.function
         except LaunchError as error:
             self.add_name(error)
             raise
+        return _CALL(function, *args, stream=stream, **keywords)
 
     def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
         """Run the program as a call does. The outputs that are given are new memory: one that no
         thread writes is cleared.
         """
         check_driver(self.kind)
-        Opening.program_call(self, self._arrange(args, keywords), stream, new=True).run()
+        try:
+            Opening.program_call(self, self._arrange(args, keywords), stream, new=True).run()
+        except FollowError as follow:
+            follow.function.call_into_new(*args, stream=stream, **keywords)
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
         """Check the arguments, and return all launches as one prepared launch.
@@ -288,9 +306,68 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return Opening.program_call(self, values, stream, bound=True).bound()  # type: ignore[no-any-return]
+        except FollowError as follow:
+            return follow.function.bind(*args, stream=stream, **keywords)  # type: ignore[no-any-return]
         except LaunchError as error:
             self.add_name(error)
             raise
+
+    # -- other kinds
+
+    @property
+    def following(self) -> Following | None:
+        """How calls follow their arrays to the candidates of other kinds; None if they do not."""
+        if self.fixed_device is not None:
+            return None
+        if self._following is None:
+            functions = []
+            for module in self._modules:
+                kernels = program_kernels(self.name, module)
+                kinds = set.intersection(
+                    *({each.kind for each in owners} for owners in kernels.values())
+                )
+                for kernel, owners in kernels.items():
+                    functions += [(each, kernel) for each in owners if each.kind in kinds]
+            bundles = [each for each in self.module.imports if isinstance(each, BundleModule)]
+            prefer = bundles[0]._prefer if bundles else ()
+            self._following = Following(functions, self.kind, prefer, self._resolve)
+        return self._following
+
+    def followed(self, device: Device) -> Any:
+        """Return the program that takes calls with arrays on a device: this one for its kind, or
+        that of another kind, which is made once.
+
+        Raises
+        ------
+        ConversionError
+            No candidates take them; the text ends a sentence that begins with the array.
+        CompileError, FormatError
+            A kernel cannot be built for the device.
+        """
+        if device.kind == self.kind:
+            return self
+        found = self._others.get(device)
+        if found is None:
+            following = self.following
+            assert following is not None
+            try:
+                found = following.function_on(device)
+            except CannotFollowError as error:
+                raise ConversionError(str(error)) from None
+            except UNAVAILABLE as error:
+                raise ConversionError(
+                    f"is on {device}, and the program is on {self.device}; {error}"
+                ) from None
+            if not device.is_adopted:  # the cache may not keep an adopted device
+                self._others[device] = found
+        return found
+
+    def _other_of(self, args: Sequence[Any]) -> ProgramFunction | None:
+        """Return the program of another kind that took arrays of the device of the first one."""
+        for each in args:
+            if type(each) is DeviceArray:
+                return self._others.get(each.device)
+        return None
 
     def add_name(self, error: LaunchError) -> None:
         """Put the program into the message of a failed launch, or of a device without memory,
@@ -398,19 +475,32 @@ class ProgramFunction(ProcessLocal):
         return fitting_devices(self.name, [self.module])
 
     def replace(
-        self, *, resolve: Callable[[Device], Any], find_devices: Callable[[], list[Device]]
+        self,
+        *,
+        modules: Sequence[Any],
+        resolve: Callable[[Device], Any],
+        find_devices: Callable[[], list[Device]],
     ) -> Self:
         """Return the same program with other rules.
 
         Parameters
         ----------
+        modules
+            The modules that have it.
         resolve
             What `on` returns for a device.
         find_devices
             Returns the devices on which it runs.
         """
         result = object.__new__(type(self))
-        result.__dict__.update(self.__dict__, _resolve=resolve, _find_devices=find_devices)
+        result.__dict__.update(
+            self.__dict__,
+            _modules=modules,
+            _following=None,
+            _others={},
+            _resolve=resolve,
+            _find_devices=find_devices,
+        )
         result._of_steps = self
         references.add(ref(result, references.discard))
         return result
@@ -535,6 +625,10 @@ class ProgramFunction(ProcessLocal):
         return escape_line(
             f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>"
         )
+
+
+#: The method without an observer, which has seen the call that another program takes.
+_CALL = ProgramFunction.__call__
 
 
 class UnbuiltProgram(ProgramFunction):
