@@ -13,6 +13,10 @@ import numpy as np
 import pytest
 from backend_checks import first_device, run_python
 from each_case import refusal
+from test_programs_by_kind import W as WEIGHTS
+from test_programs_by_kind import X as MATRIX
+from test_programs_by_kind import squares
+from test_tuned_kinds import SOURCES, tuned
 from work import work
 
 import devmod
@@ -219,3 +223,84 @@ def test_the_simulated_gpu_follows_in_both_directions(simulator: None, data: byt
     path = str(Path(__file__).parents[1] / "core" / "tests")
     printed = run_python(program, DEVMOD_CUDA_DRIVER="simulator", PYTHONPATH=path)
     assert printed == "done\n"
+
+
+def test_a_program_follows_with_all_of_its_steps() -> None:
+    both = devmod.loads(devmod.dumps(devmod.bundle(squares("opencl"), squares("webgpu"))))
+    program = both["squares"]
+    devices = [first_device("opencl"), first_device("webgpu")]
+    expected = MATRIX.sum(1) ** 2 * WEIGHTS[[0, 1, 2, 3, 0]]
+    for _ in range(3):
+        for device in devices:
+            x = device.from_numpy(MATRIX)
+            result = device.empty(5, "float32")
+            program.bind(x, y=result)()
+            for y in (program(x), program(x=x), result):
+                assert y.device is device
+                np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5)
+        np.testing.assert_allclose(program(MATRIX), expected, rtol=1e-5)
+
+
+def test_a_program_names_two_devices_and_the_kinds_that_it_has() -> None:
+    both = devmod.loads(devmod.dumps(devmod.bundle(squares("opencl"), squares("webgpu"))))
+    program = both["squares"]
+    opencl, webgpu, vulkan = (first_device(each) for each in ("opencl", "webgpu", "vulkan"))
+    for _ in range(2):
+        for one, other, label in (
+            (opencl, webgpu, "the argument 'x'"),
+            (webgpu, opencl, "the program"),
+        ):
+            x, y = one.from_numpy(MATRIX), other.zeros(5, "float32")
+            assert refusal(devmod.ArgumentError, lambda x=x, y=y: program(x, y=y)) == (
+                f"the {one.kind} program 'squares': the argument 'y' is on {other}, and {label} is on {one}; a launch runs on one device: "
+                "copy the array through the host"
+            )
+    assert refusal(devmod.ArgumentError, lambda: program(vulkan.from_numpy(MATRIX))) == (
+        f"the opencl program 'squares': the argument 'x' is on {vulkan}, and the program has code for opencl, webgpu alone: pass a host "
+        "array, array.numpy(), or build the program for vulkan too"
+    )
+
+
+def test_a_program_of_one_module_follows_to_the_other_kernels(data: bytes) -> None:
+    module = devmod.program(
+        "twice",
+        devmod.bundle(*map(compiled, KINDS)),
+        inputs=["x: float32[n]"],
+        updates=["y: float32[n]"],
+        steps=["axpy(x=x, y=y, a=1.0, n=n, threads=n)", "axpy(x=x, y=y, a=1.0, n=n, threads=n)"],
+    )
+    file = devmod.dumps(module)
+    for kind in KINDS:
+        order = (kind, *(each for each in KINDS if each != kind))
+        program = devmod.loads(file, prefer=order)["twice"]
+        assert program.kind == kind
+        for each in KINDS * 2:
+            x, y = arrays(first_device(each))
+            program(x, y)
+            assert (y.numpy() == EXPECTED).all()
+    program = devmod.loads(file, prefer=("opencl",))["twice"]
+    device = first_device("vulkan")
+    assert refusal(devmod.ArgumentError, lambda: program(*arrays(device))) == (
+        f"the opencl program 'twice': the argument 'x' is on {device}, and prefer=('opencl',) has chosen opencl: call f.on(array.device), "
+        "or give prefer=('opencl', 'vulkan')"
+    )
+
+
+def test_a_tuned_function_takes_the_variant_of_the_arrays_device() -> None:
+    f = devmod.bundle(*map(tuned, SOURCES))["scale"]
+    for kind in (*SOURCES, *SOURCES):
+        device = first_device(kind)
+        for n in (100, 5000, 100):
+            x, y = device.from_numpy(np.arange(n, dtype="float32")), device.zeros(n, "float32")
+            f(x, y, n, 2.0)
+            f(x, y, n=n, a=2.0)
+            np.testing.assert_array_equal(y.numpy(), 2 * np.arange(n))
+
+
+def test_a_file_of_one_module_lists_its_kind() -> None:
+    f = devmod.loads(devmod.dumps(compiled("opencl")))["axpy"]
+    device = first_device("vulkan")
+    assert refusal(devmod.ArgumentError, lambda: f(*arrays(device), 2.0, 64, threads=64)) == (
+        f"the opencl function 'axpy': argument 1 'x' is on {device}, and the kernel has code for opencl alone: pass a host array, "
+        "array.numpy(), or build the kernel for vulkan too"
+    )
