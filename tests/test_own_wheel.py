@@ -73,7 +73,8 @@ def test_the_project_of_the_page(
     assert not list(source.rglob("*.devmod"))
     assert bundle_in(project.build("build_wheel", "dist", source)) == bundle_in(wheel)
 
-    use, prints = (text for mark, _, text in blocks(USE) if mark in ("run", "prints"))
+    marked = (text for mark, _, text in blocks(USE) if mark in ("run", "prints"))
+    use, prints, library, library_prints = marked
     shutil.rmtree(project.folder / "src" / "my_kernels" / "__pycache__", ignore_errors=True)
     for distribution in (project.build("build_editable", "editable"), wheel):
         box.install("--no-deps", "--force-reinstall", str(distribution))
@@ -82,6 +83,9 @@ def test_the_project_of_the_page(
         assert output.removeprefix(prints).startswith(str(project.folder)) is (
             distribution is not wheel
         )
+    program = f"{use}\nprint('the rules:')\n{library}"
+    output = box.run("-W", "error", "-c", program)
+    assert output == f"{prints}the rules:\n{library_prints}"
     # From a zip file on the path, nothing is unpacked.
     box.uninstall("my-kernels")
     assert (
@@ -89,6 +93,8 @@ def test_the_project_of_the_page(
         == prints
     )
     box.uninstall("devmod-opencl")
+    without = box.run("-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{program}")
+    assert without == "['twice']\nthe rules:\n2.0\n"
     code = f"import sys; sys.path.insert(0, {str(wheel)!r})\nimport devmod, my_kernels, numpy\ntry: my_kernels.twice(numpy.ones(1, 'f'))\nexcept devmod.NotRegisteredError as error: print(error)"
     assert "pip install devmod-opencl" in box.run("-c", code)
 
