@@ -4,6 +4,8 @@ OpenCL, Vulkan and WebGPU, and with the simulated GPU.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -304,3 +306,31 @@ def test_a_file_of_one_module_lists_its_kind() -> None:
         f"the opencl function 'axpy': argument 1 'x' is on {device}, and the kernel has code for opencl alone: pass a host array, "
         "array.numpy(), or build the kernel for vulkan too"
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_follows_to_a_queue_of_the_caller_and_does_not_keep_it(
+    kind: str, data: bytes
+) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    f = axpy(data, kind)
+    default: Any = first_device("opencl")
+    context = cl.Context([default.context.devices[0]])
+    device = devmod.device(cl.CommandQueue(context))
+    queue = cl.CommandQueue(context)
+    for _ in range(3):
+        x, y = arrays(device)
+        f(x, y, 2.0, 64, threads=64)
+        assert (y.numpy() == EXPECTED).all()
+        theirs = [cl_array.to_device(queue, each.numpy()) for each in arrays(device)]
+        f(*theirs, 2.0, 64, threads=64)
+        assert (theirs[1].get() == EXPECTED).all()
+        x, y = arrays(default)
+        f(x, y, 2.0, 64, threads=64)
+        assert (y.numpy() == EXPECTED).all()
+    gone = weakref.ref(device)
+    del device, x, y, theirs
+    gc.collect()
+    assert gone() is None
