@@ -162,9 +162,7 @@ hexagon-runner: setup  ## build the program that runs Hexagon kernels on the dev
 ##@ Build
 
 docs: setup  ## build the pages of docs/ into build/docs; any warning fails
-	@rm -rf build/docs
-	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -j auto -d build/doctrees docs build/docs
-	@echo build/docs/index.html
+	@$(BIN)/python tools/build_pages.py
 
 wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py

@@ -17,6 +17,7 @@ from typing import Any
 
 from environments import ROOT, InstallError, python_of
 from setup import projects
+from task_lock import task_lock
 
 #: devmod-tvm is built where TVM is installed: its library of C++ needs the headers of TVM.
 TVM = ROOT / "extras" / "tvm"
@@ -83,14 +84,17 @@ def main() -> None:
     """
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
     try:
-        wheels = build(folder)
-        with_tvm = python_of(WITH_TVM)
-        if with_tvm.exists():
-            wheels = build_into(str(with_tvm), folder, [TVM], "wheel")
-        else:
-            print(
-                "wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them"
-            )
+        with task_lock("wheels"):
+            print(f"wheels: building {len(distributions())} of pure Python and of C", flush=True)
+            wheels = build(folder)
+            with_tvm = python_of(WITH_TVM)
+            if with_tvm.exists():
+                print("wheels: building devmod-tvm", flush=True)
+                wheels = build_into(str(with_tvm), folder, [TVM], "wheel")
+            else:
+                print(
+                    "wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them"
+                )
     except InstallError as error:
         raise SystemExit(f"wheels: {error}") from None
     for wheel in wheels:
