@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
     except click.ClickException as error:
-        _output.echo_lines(_usage_text(error), err=True)
+        _output.echo_lines(_usage_text(error), err=True, marks=_output.MESSAGE)
         return error.exit_code
     except BrokenPipeError:
         # The reader of the pipe has ended. Discard the output that the interpreter flushes at exit.
@@ -201,7 +201,8 @@ def _show_error(error: BaseException, debug: bool) -> int:
     if debug:
         _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
     else:
-        _output.echo_lines(f"devmod: error: {with_log(*error_text(error))}", err=True)
+        text = f"devmod: error: {with_log(*error_text(error))}"
+        _output.echo_lines(text, err=True, marks=_output.MESSAGE)
     if isinstance(error, ArgumentError) and str(error.argument).startswith("--"):
         return 2  # what click's own types do not check, such as --threads
     if isinstance(error, NotCheckedError):
@@ -226,7 +227,8 @@ def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     text = str(message)
     if isinstance(message, Warning):
         text = typed_error(message)
-    _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {text}", err=True)
+    line = f"devmod: {getattr(message, 'level', 'warning')}: {text}"
+    _output.echo_lines(line, err=True, marks=_output.MESSAGE)
 
 
 def error_text(error: BaseException) -> tuple[str, str]:

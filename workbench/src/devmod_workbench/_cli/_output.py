@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,22 @@ from devmod_workbench._tables import aligned
 
 #: Prints text.
 Write = Callable[[str], None]
+
+#: Patterns of what stands out in a text, each with its style: its last group, or the whole. Texts
+#: are of strangers, so a pattern takes a time linear in their length.
+Marks = Sequence[tuple[str, str]]
+#: The styles. Of the 16 colours of a terminal, these show on dark and on light; what has none, the
+#: text has too.
+STYLES: Mapping[str, dict[str, Any]] = {
+    "name": {"bold": True},
+    "kind": {"fg": "cyan", "bold": True},
+    "good": {"fg": "green", "bold": True},
+    "bad": {"fg": "red", "bold": True},
+    "care": {"fg": "magenta", "bold": True},
+    "aside": {"dim": True},
+}
+#: The beginning of an error or a warning.
+MESSAGE = ((r"^(devmod: error:)", "bad"), (r"^(devmod: warning:)", "care"))
 
 #: The number of characters that are printed at once.
 _BATCH = 1 << 16
@@ -88,14 +105,14 @@ def plugins_at_work() -> Iterator[None]:
         os.close(saved_stdout)
 
 
-def echo(text: str = "", *, err: bool = False) -> None:
-    """Print one line."""
-    click.echo(escape_line(text), err=err)
+def echo(text: str = "", *, err: bool = False, marks: Marks = ()) -> None:
+    """Print one line. In a terminal with colours, what `marks` match is styled."""
+    click.echo(_marked(escape_line(text), marks, err), err=err)
 
 
-def echo_lines(text: str, *, err: bool = False) -> None:
-    """Print text of several lines, such as a compiler's log."""
-    click.echo(escape(text), err=err)
+def echo_lines(text: str, *, err: bool = False, marks: Marks = ()) -> None:
+    """Print text of several lines, such as a compiler's log, as `echo` does."""
+    click.echo(_marked(escape(text), marks, err), err=err)
 
 
 def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> None:
@@ -127,11 +144,41 @@ def _command_data(text: str) -> str:
     return escape(text).replace("%", "%25").replace("\n", "%0A")
 
 
-def echo_all(lines: Iterable[str]) -> None:
-    """Print lines; there may be many. Tabs are not escaped: a line may be one of a source."""
+def echo_all(lines: Iterable[str], *, marks: Marks = ()) -> None:
+    """Print lines, as `echo` does; there may be many. Tabs are not escaped: a line may be one of a
+    source.
+    """
     with _batched() as write:
         for line in lines:
-            write(escape(line.replace("\n", r"\n")) + "\n")
+            text = escape(line.replace("\n", r"\n"))
+            write(_marked(text, marks, err=False) + "\n")
+
+
+def has_colours(stream: Any) -> bool:
+    """Return whether a stream is a terminal that shows colours, and the user wants some:
+    https://no-color.org.
+    """
+    if stream is None or not stream.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _marked(text: str, marks: Marks, err: bool) -> str:
+    """Return escaped text, with the styles of `marks` if it is for a terminal with colours."""
+    if not marks or not has_colours(sys.stderr if err else sys.stdout):
+        return text
+    spans = []
+    for pattern, style in marks:
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            spans.append((*match.span(match.lastindex or 0), style))
+
+    parts = []
+    at = 0
+    for begin, end, style in sorted(spans):
+        if begin >= at:  # the first of two that overlap
+            parts += [text[at:begin], click.style(text[begin:end], **STYLES[style])]
+            at = end
+    return "".join([*parts, text[at:]])
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -279,8 +326,24 @@ def progress(
         yield show
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    marks: Marks = (),
+    plain: Sequence[str] = (),
+) -> None:
+    """Print a table.
+
+    Parameters
+    ----------
+    columns, rows
+        The titles and the cells.
+    marks
+        What is styled in a cell, as for `echo`.
+    plain
+        The lines outside of a terminal. Default: the table without borders.
+    """
     if sys.stdout is not None and sys.stdout.isatty():
         try:
             from rich.console import Console
@@ -289,13 +352,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         except ImportError:
             pass
         else:
-            table = Table(*columns, header_style="bold")
+            header = ""
+            if has_colours(sys.stdout):
+                header = "bold"
+            table = Table(*columns, header_style=header)
             for row in rows:
-                table.add_row(*map(Text, map(escape_line, row)))
+                cells = [_marked(escape_line(cell), marks, err=False) for cell in row]
+                table.add_row(*map(Text.from_ansi, cells))
             Console().print(table)
             return
-    for line in aligned([columns, *rows]):
-        echo(line)
+    for line in plain or aligned([columns, *rows]):
+        echo(line, marks=marks)
 
 
 def size(count: int) -> str:

@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 #: The maximum number of functions in a line, and of a program's steps.
 _MAX_NAMES = 8
 _MAX_STEPS = 24
+#: What stands out: the modules, the functions, and what is missing or damaged.
+_MARKS = (
+    (r"^\s*([^,(\n]+), [\d.]+ [kMG]?B\b", "kind"),
+    (r"^\s*(\w+)\(", "name"),
+    (r"^\s*(from .*)$", "aside"),
+    (r"— runtime: (not installed|excluded by .*)$", "care"),
+    (r"( is damaged: )", "bad"),
+)
 #: The size from which on a file is a large one.
 _LARGE = 1 << 20
 #: The maximum number of characters of a source in a line.
@@ -164,7 +172,8 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> list[str
         if as_json:
             print_json(description)
             return damaged
-        echo_all(chain(lines, _lines_of(description["module"], "", [])))
+        lines_of_modules = _lines_of(description["module"], "", [])
+        echo_all(chain(lines, lines_of_modules), marks=_MARKS)
     echo()
     if "unknown" in description:
         echo_all(_lines_of_unknown(description["unknown"]))
@@ -197,7 +206,8 @@ def _show_file(file: str, as_json: bool, verify: bool, source: bool) -> list[str
     _print_missing(description)
     if damaged:
         echo()
-        echo(f"Damaged functions: {list_names(damaged)}. The exit status is 1.")
+        text = f"Damaged functions: {list_names(damaged)}. The exit status is 1."
+        echo(text, marks=((r"^Damaged functions", "bad"),))
     return damaged
 
 

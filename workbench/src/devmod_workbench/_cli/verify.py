@@ -4,6 +4,7 @@ machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -11,10 +12,12 @@ import click
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.commands import (
     debug_option,
+    echo,
     echo_lines,
     json_option,
     plugins_at_work,
     print_json,
+    print_table,
     progress,
     quiet_drivers,
 )
@@ -31,7 +34,20 @@ from devmod_workbench._tools.options import (
 )
 from devmod_workbench._tools.typed import typed
 from devmod_workbench._tools.values import read_launch, split_assignments
-from devmod_workbench._tools.verify import verify
+from devmod_workbench._tools.verify import (
+    Verification,
+    comparison_rows,
+    describe_comparisons,
+    describe_draws,
+    verify,
+)
+
+#: The outcomes of candidates, and the words of a damaged payload.
+_MARKS = (
+    (r"^\s*(reference|agrees|ran)\b", "good"),
+    (r"^\s*(differs|writes outside|reads outside|unwritten|failed|damaged|invalid)\b", "bad"),
+    (r"^\s*(left out|not compared|not judged)\b", "care"),
+)
 
 
 @click.command(
@@ -111,7 +127,7 @@ def command(
     if as_json:
         print_json(verification.to_dict())
     else:
-        echo_lines(typed(str(verification), LAUNCH_KEYWORDS))
+        _show(verification)
     if verification.uncompared:
         echo_lines(
             f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}",
@@ -119,3 +135,24 @@ def command(
         )
     if not verification.ok or (strict and verification.uncompared):
         context.exit(1)
+
+
+def _show(verification: Verification) -> None:
+    """Print the lines of a result, and on a terminal a table for each function."""
+
+    def show(lines: Iterable[str]) -> None:
+        for line in lines:
+            echo(typed(line, LAUNCH_KEYWORDS), marks=_MARKS)
+
+    show(verification.describe_payloads())
+    seen: set[str] = set()
+    for name, checked in verification.functions.items():
+        echo(f"{name}:", marks=((r"^.*$", "name"),))
+        rows = []
+        for row in comparison_rows(checked, {*seen}):
+            rows.append([typed(cell, LAUNCH_KEYWORDS) for cell in row])
+        lines = [typed(line, LAUNCH_KEYWORDS) for line in describe_comparisons(checked, seen)]
+        print_table(("outcome", "candidate", "reason"), rows, marks=_MARKS, plain=lines)
+        show(describe_draws(verification.draws[name]))
+    if verification.functions:
+        show([verification.summary()])

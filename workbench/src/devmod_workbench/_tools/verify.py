@@ -178,17 +178,17 @@ class Verification:
         }
 
     def __str__(self) -> str:
-        lines = [*self._describe_payloads()]
+        lines = [*self.describe_payloads()]
         seen: set[str] = set()
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
-            lines += _describe_comparisons(checked, seen)
-            lines += _describe_draws(self.draws[name])
+            lines += describe_comparisons(checked, seen)
+            lines += describe_draws(self.draws[name])
         if self.functions:
-            lines.append(self._summary())
+            lines.append(self.summary())
         return "\n".join(map(escape_line, lines))
 
-    def _describe_payloads(self) -> Iterator[str]:
+    def describe_payloads(self) -> Iterator[str]:
         """Yield the lines of the payloads."""
         intact = [each for each in self.payloads if not each.damage]
         digests = sum(each.digest for each in intact)
@@ -203,7 +203,7 @@ class Verification:
             if not each.checked:
                 yield f"  intact, contents not checked: {each.name}"
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         """Return how many candidates were compared on how many devices."""
         if not any(each.device for each in chain.from_iterable(self.functions.values())):
             return "no candidate could be launched"
@@ -227,12 +227,20 @@ def _as_dicts(values: Iterable[NamedTuple]) -> list[dict[str, Any]]:
     return [each._asdict() for each in values]
 
 
-def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iterator[str]:
+def describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iterator[str]:
     """Yield the lines of a function's candidates. `seen` are the texts of functions before it: what
     a machine lacks is the same for each.
     """
     width = max(map(len, _VERBS))  # the longest outcome is one of them
     rows = []
+    for outcome, place, text in comparison_rows(checked, seen):
+        rows.append([outcome.ljust(width), place, text])
+    for line in aligned(rows):
+        yield f"  {line}"
+
+
+def comparison_rows(checked: Sequence[Comparison], seen: set[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the outcome, the candidate with its device, and the reason of each candidate."""
     for each in checked:
         place = each.candidate
         text = each.text
@@ -240,12 +248,10 @@ def _describe_comparisons(checked: Sequence[Comparison], seen: set[str]) -> Iter
             place += f" on {each.device}"
         else:
             text = shorten_repeat(text, seen)
-        rows.append([each.outcome.ljust(width), place, text])
-    for line in aligned(rows):
-        yield f"  {line}"
+        yield each.outcome, place, text
 
 
-def _describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
+def describe_draws(draws: Sequence[Draw]) -> Iterator[str]:
     """Yield the lines of a function's draws, none if there are none."""
     judged = [each for each in draws if not each.problem]
     values = dict.fromkeys(each.values for each in judged)

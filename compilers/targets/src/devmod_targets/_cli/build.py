@@ -22,6 +22,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_targets.build.result import BuildResult
 
+#: The target and the file of a line, and what failed.
+_MARKS = (
+    (r"^\s*(failed)\b", "bad"),
+    (r"([1-9]\d* failed)", "bad"),
+    (r"^([^:\n]+)(?: is up to date| is unchanged| was not written)?: ", "name"),
+)
+
 
 @click.command(
     "build",
@@ -201,22 +208,25 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
         print_table(
             ("target", "compiled", "cached", "failed", "CPU seconds"),
             [_row(result, target) for target in targets],
+            marks=((r"^[a-z]\w*", "kind"),),
         )
     if dry_run and not result.failures:
         echo(f"{path} was not written, for --dry-run: {result.summary}")
     elif result.written:
-        echo(f"{path}: {size(os.path.getsize(result.output))}, {result.summary}")
+        line = f"{path}: {size(os.path.getsize(result.output))}, {result.summary}"
+        echo(line, marks=_MARKS)
     elif result.failures:
         old = "is unchanged" if os.path.exists(result.output) else "was not written"
-        echo(f"{path} {old}: {result.summary}")
+        echo(f"{path} {old}: {result.summary}", marks=_MARKS)
         for failure in result.failures:
             if quiet:  # otherwise their messages are above
                 first_line = failure.message.partition("\n")[0]
                 echo(f"  {failure.job}: {first_line}")
             else:
-                echo(f"  failed {failure.job}")
+                echo(f"  failed {failure.job}", marks=_MARKS)
     else:
-        echo(f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}")
+        line = f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}"
+        echo(line, marks=_MARKS)
 
 
 def _row(result: BuildResult, target: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from devmod.commands import (
     complete_kind,
     debug_option,
     echo,
+    print_table,
     progress,
     size,
     standard_input,
@@ -196,7 +197,7 @@ def command(
         _print_built(built)
         if arguments["name"] is None:
             _print_main_notes(sources, built)
-        echo(f"{output}: {size(output.stat().st_size)}")
+        echo(f"{output}: {size(output.stat().st_size)}", marks=_MARKS)
     if failure is not None:
         raise failure
 
@@ -277,6 +278,8 @@ def _arguments(given: _Arguments, flags: dict[str, bool], *, shared: bool) -> _A
     return arguments
 
 
+#: The kind, or the file, of a line.
+_MARKS = ((r"^([^:\n]+): ", "name"),)
 #: Arguments of `devmod.compile`.
 _Arguments = dict[str, Any]
 _Built: TypeAlias = "list[tuple[Assignment, devmod.Module]]"
@@ -311,10 +314,18 @@ def _print_built(built: _Built) -> None:
     validator.
     """
     shown: set[str] = set()
+    rows = []
+    lines = []
     for own in grouped(built).values():
         formats = ", ".join(dict.fromkeys(module.format for module in own))
-        names = dict.fromkeys(name for module in own for name in module.functions)
-        echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0], shown)}")
+        found = dict.fromkeys(name for module in own for name in module.functions)
+        names = f"{', '.join(found)}{_validation(own[0], shown)}"
+        rows.append((own[0].kind, formats, names))
+        lines.append(f"{own[0].kind} {formats}: {names}")
+    if len(lines) == 1:
+        echo(lines[0], marks=_MARKS)
+    else:
+        print_table(("kind", "format", "functions"), rows, plain=lines)
 
 
 def _incomplete(sources: _Sources, built: _Built) -> list[str]:
