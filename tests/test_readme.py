@@ -62,7 +62,7 @@ def test_the_python_of_the_readme(compiled: Path) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().split()) <= 1000
+    assert len((ROOT / "README.md").read_text().split()) <= 700
     assert len((ROOT / "extras" / "simulators" / "README.md").read_text().split()) < 900
 
 
