@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from devmod.targets import KINDS
 from devmod_targets.build.options import OPTIONS
 from devmod_workbench._cli import group
 from devmod_workbench._cli._known import KNOWN
+from devmod_workbench._cli._options import OutputPath
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The forms in which a list may stand.
@@ -277,17 +278,49 @@ WITHOUT_A_PAGE = {
 }
 
 
-def options_of(command: click.Command, context: click.Context) -> set[str]:
-    """Return the long options of a command and of its subcommands."""
-    found: set[str] = set()
+def options_of(command: click.Command, context: click.Context) -> Iterator[click.Option]:
+    """Yield the options of a command and of its subcommands."""
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option) and not parameter.hidden:
-            found |= {name for name in parameter.opts if name.startswith("--")}
+            yield parameter
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None
-            found |= options_of(below, context)
+            yield from options_of(below, context)
+
+
+def all_options() -> Iterator[click.Option]:
+    context = click.Context(group, info_name="devmod", **group.context_settings)
+    for name in KNOWN:
+        command = group.get_command(context, name)
+        assert command is not None, f"{name}: make setup installs the commands of all wheels"
+        yield from options_of(command, context)
+
+
+def long_names(options: Iterable[click.Option]) -> set[str]:
+    found: set[str] = set()
+    for option in options:
+        found |= {name for name in option.opts if name.startswith("--")}
+    return found
+
+
+def options_in(text: str) -> set[str]:
+    return {*re.findall(r"(?<![\w-])--[a-z][\w-]*", text)}
+
+
+def without_completion(options: Iterable[click.Option]) -> set[str]:
+    """Return the options of which the shell completes nothing, and could: a kind, a target, or a
+    file or a folder.
+    """
+    found = set()
+    for option in options:
+        completes = option._custom_shell_complete is not None
+        if re.match(r"(KIND|TARGET)\b", option.metavar or "") and not completes:
+            found.add(option.opts[-1])
+        files = isinstance(option.type, (click.Path, OutputPath))
+        if option.metavar in ("FILE", "FOLDER") and not files and not completes:
+            found.add(option.opts[-1])
     return found
 
 
@@ -295,12 +328,37 @@ def test_an_option_of_a_command_is_on_a_page() -> None:
     """The section of a page that is written from the commands is not in the page's source."""
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("*/*/README.md"), *ROOT.glob("*/README.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    explained = {*re.findall(r"(?<![\w-])--[a-z][\w-]*", text)}
-    context = click.Context(group, info_name="devmod", **group.context_settings)
-    options = set()
-    for name in KNOWN:
-        command = group.get_command(context, name)
-        assert command is not None, f"{name}: make setup installs the commands of all wheels"
-        options |= options_of(command, context)
-    assert options - explained - WITHOUT_A_PAGE == set()
+    options = long_names(all_options())
+    assert options - options_in(text) - WITHOUT_A_PAGE == set()
     assert options >= WITHOUT_A_PAGE
+
+
+def test_an_option_of_a_command_has_a_test() -> None:
+    text = ""
+    for path in where.files():
+        if path.name.startswith("test_") and path.suffix == ".py" and path != Path(__file__):
+            text += path.read_text(encoding="utf-8")
+    tested = {*re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text)}
+    untested = [each.opts for each in all_options() if tested.isdisjoint(each.opts)]
+    assert untested == []
+
+
+def test_the_shell_completes_the_value_of_an_option_that_has_few() -> None:
+    assert without_completion(all_options()) == set()
+
+
+def test_a_planted_option_without_completion_page_or_test_is_found() -> None:
+    @click.command()
+    @click.option("--colourful", metavar="KIND")
+    @click.option("--colour-file", metavar="FILE")
+    @click.option("--colour-number", metavar="N")
+    @click.option("--chosen", metavar="TARGET", shell_complete=lambda *_: [])
+    def command() -> None: ...
+
+    options = [*options_of(command, click.Context(command))]
+    assert without_completion(options) == {"--colourful", "--colour-file"}
+    assert long_names(options) - options_in("`--chosen`, --colour-number=3; --colourfully") == {
+        "--colourful",
+        "--colour-file",
+        "--help",
+    }

@@ -37,7 +37,8 @@ def section_of_all() -> str:
 #     several commands are in `workbench/src/devmod_workbench/_cli/_options.py`, and what prints in
 #     `_output.py` beside it. `devmod COMMAND --help` and a section of the built
 #     docs/command-line.md are written from it
-#   also: a page of `docs/`, or `WITHOUT_A_PAGE` in `tests/test_new_members.py`
+#   also: a page of `docs/`, or `WITHOUT_A_PAGE` in `tests/test_new_members.py`; a test that gives
+#     it; `shell_complete`, or a type that completes, for a kind, a target, a file or a folder
 #   tests: `tests/test_new_members.py`, `tests/test_docs.py`
 def section(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
     """Yield the lines of a command's section, and of those of its subcommands."""

@@ -137,6 +137,7 @@ Exit status:
     "-t",
     "--target",
     metavar="TARGET",
+    shell_complete=complete_kind("devmod.targets"),
     help="FILE is a source: compile it for TARGET before the launch, as `devmod compile` does.",
 )
 @sanitize_option(

@@ -53,10 +53,13 @@ if TYPE_CHECKING:
 def _compile_options(command: Command) -> Command:
     """Decorate a command with the options of `devmod.compile`."""
     for name, option in reversed(OPTIONS.items()):
+        type_: Any = option.type
+        if option.metavar == "FOLDER":
+            type_ = click.Path()  # for the completion of the shell
         decorate = click.option(
             *option.flags,
             name,
-            type=option.type,
+            type=type_,
             multiple=option.multiple,
             metavar=option.metavar,
             help=option.help,

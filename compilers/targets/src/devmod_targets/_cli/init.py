@@ -52,6 +52,7 @@ Examples:
     "-o",
     "--output",
     metavar="FILE",
+    type=click.Path(),
     default="kernels.devmod",
     show_default=True,
     help="The file that `devmod build` writes.",
