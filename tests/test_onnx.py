@@ -575,9 +575,9 @@ def test_indices_are_within_their_table(made: Any) -> None:
             "Frobnicate (output 'y'): tinygrad does not have this operator. It lacks 'Frobnicate'",
         ),
         (
-            "y = Relu <nonsense=1> (x)",
+            "y = Tanh <nonsense=1> (x)",
             [],
-            "Relu (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.relu() got an unexpected keyword argument 'nonsense'",
+            "Tanh (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.tanh() got an unexpected keyword argument 'nonsense'",
         ),
         (
             RELU,

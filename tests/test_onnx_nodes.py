@@ -119,6 +119,65 @@ def test_constant_indices_of_any_shape(index: Any) -> None:
         np.testing.assert_array_equal(got, np.take(x, constants["i"], axis))
 
 
+#: Nodes, and numbers at the borders of their types.
+BORDERS: dict[str, tuple[str, list[float]]] = {
+    "NaN": ("y = Relu(x)", [1, np.nan, -np.inf, np.inf, -1]),
+    "int64": (
+        "a = Cast<to = 7>(x) b = Div(a, k) y = Cast<to = 1>(b)",
+        [3e9, -5e9, 2**31, -(2**31), 2**32, -(2**32), -3, -1.5, 0.5, 1e15, -1e18],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BORDERS.values(), ids=BORDERS)
+def test_numbers_at_the_borders_of_types(case: tuple[str, list[float]]) -> None:
+    nodes, numbers = case
+    x = np.array(numbers, "float32")
+    graph = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
+    onnx_models.save(list(graph.node), {"x": x}, {"k": np.array([2], "int64")}, "y")
+    wanted = onnx_models.expected({"x": x})
+    np.testing.assert_array_equal(onnx_models.computed({"x": x})[0], wanted[0])
+    both = onnx_models.program("opencl", "webgpu")
+    for kind in ("opencl", "webgpu"):
+        if devmod.devices(kind):
+            np.testing.assert_array_equal(both.on(kind)(x), wanted[0])
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_samples_beyond_the_border(padding: str, align_corners: int) -> None:
+    """onnx.reference moves the place to the border, and PyTorch and onnxruntime each neighbour."""
+    random = np.random.default_rng(0)
+    inputs = {
+        "x": random.standard_normal((1, 2, 5, 6)).astype("float32"),
+        "g": random.uniform(-1.6, 1.6, (1, 7, 8, 2)).astype("float32"),
+    }
+    options = {"mode": "cubic", "padding_mode": padding, "align_corners": align_corners}
+    onnx_models.save([make_node("GridSample", ["x", "g"], ["y"], **options)], inputs, {}, "y")
+    onnx_models.check_close(onnx_models.computed(inputs), onnx_models.expected(inputs))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 2], [1, 1, 1.5, 2.5], [1, 1, 3, 1.2]])
+@pytest.mark.parametrize(
+    ("operator", "version"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)]
+)
+def test_old_resizes(operator: str, version: int, scales: list[float], mode: str) -> None:
+    """The coordinates are those of the corners of pixels: later versions have the middles."""
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 6)).astype("float32")
+    numbers = np.array(scales, "float32")
+    names = ["x", "s"][: 1 + (version > 7)]
+    options: dict[str, Any] = {"mode": mode}
+    if version == 7:
+        options["scales"] = numbers.tolist()
+    node = make_node(operator, names, ["y"], **options)
+    onnx_models.save([node], {"x": x}, {"s": numbers}, "y")
+    model = onnx.load("case.onnx")
+    model.opset_import[0].version = version
+    onnx.save(model, "case.onnx")
+    onnx_models.check_close(onnx_models.computed({"x": x}), onnx_models.expected({"x": x}))
+
+
 @pytest.mark.parametrize("index", [[16], [[3, -17]], -17])
 def test_a_constant_index_outside_of_its_axis(index: Any) -> None:
     x = np.zeros((16, 3), "float32")

@@ -10,7 +10,13 @@ from math import frexp, isfinite, prod
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.onnx import OnnxDataType, onnx_ops, required_input_python_consts
+from tinygrad.nn.onnx import (
+    Domain,
+    OnnxDataType,
+    OpSetId,
+    onnx_ops,
+    required_input_python_consts,
+)
 from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
@@ -75,6 +81,19 @@ def _max_unpool(x: Tensor, index: Tensor, *shape: Any, **options: Any) -> Tensor
     """tinygrad's takes the indices within a channel."""
     result = onnx_ops["MaxUnpool"](x, index, *shape, **options)
     return onnx_ops["MaxUnpool"](x, index % prod(result.shape[2:]), *shape, **options)
+
+
+def _relu(x: Tensor) -> Tensor:
+    """tinygrad's gives 0 for NaN."""
+    return (x < 0).where(0, x)
+
+
+def _upsample(x: Tensor, scales: Any, *, mode: str = "nearest") -> Tensor:
+    """Resize as Upsample and the first Resize do. tinygrad's takes the middles of pixels, which a
+    later Resize has.
+    """
+    options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return onnx_ops["Resize"](x, None, scales, mode=mode, **options)
 
 
 def _lp_normalization(x: Tensor, **options: int) -> Tensor:
@@ -192,10 +211,13 @@ OPERATORS: dict[str, Any] = {
     "MaxUnpool": _max_unpool,
     "Mod": _mod,
     "QuantizeLinear": _quantize_linear,
+    "Relu": _relu,
+    "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
     "Range": _range,
     "ScatterND": _of_copy("ScatterND"),
     "Slice": _slice,
     "TensorScatter": _of_copy("TensorScatter"),
+    "Upsample": _upsample,
 }
 required_input_python_consts.update(more_operators.PYTHON_INPUTS)
 # `_range` gets tensors, which have a type.

@@ -13,6 +13,7 @@ from typing import Any
 
 from tinygrad import codegen
 from tinygrad.codegen import do_to_program, gpudims
+from tinygrad.codegen.decomp import dtype as words
 from tinygrad.codegen.opt import Opt, OptOps, heuristic, tc
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.helpers import Target
@@ -145,6 +146,25 @@ KINDS: dict[str, tuple[Any, str]] = {
 
 
 _own_grouped_dims = gpudims.get_grouped_dims
+_own_words = words.l2i
+
+
+def _words(op: Ops, dtype: Any, *operands: UOp) -> Any:
+    """Return the words of tinygrad's 64-bit integers where a kind lacks them. Its own cast a float
+    beyond 32 bits to the lower word, which WGSL clamps.
+    """
+    wide = (dtypes.int64, dtypes.uint64)
+    if op is not Ops.CAST or dtype not in wide or operands[0].dtype not in dtypes.floats:
+        return _own_words(op, dtype, *operands)
+    number = operands[0].cast(dtypes.float32)
+    word = words.l2i_dt[dtype]
+    is_negative = number < 0
+    magnitude = is_negative.where(-number, number).trunc()
+    high = (magnitude * 2.0**-32).trunc()
+    low = magnitude - high * 2.0**32
+    pair = [each.cast(dtypes.uint32).bitcast(word) for each in (low, high)]
+    negative = _own_words(Ops.NEG, word, *pair)
+    return tuple(is_negative.where(a, b) for a, b in zip(negative, pair, strict=True))
 
 
 class _GridError(Exception):
@@ -192,6 +212,7 @@ def render(item: list[Any]) -> list[dict[str, Any]]:
         patched(weak, "graph_rewrite", rewriter.simplify),
         patched(indexing, "graph_rewrite", rewriter.simplify),
         patched(gpudims, "get_grouped_dims", _grouped_dims),
+        patched(words, "l2i", _words),
     ):
         return [_render_kind(sink, *each) for each in kinds]
 

@@ -99,8 +99,11 @@ def _grid_sample(
         place = (own + 1) / 2 * (length - 1 + 2 * margin) - margin
         if mode == "nearest":
             place = place.round()
+        # Each neighbour of cubic convolution is moved by itself, and has the weight of the place.
+        if "cubic" not in mode:
+            place = move(place, axis)
         neighbours = []
-        for near, share in _neighbours(move(place, axis), mode):
+        for near, share in _neighbours(place, mode):
             # That of a half pixel beyond the border has the number of that pixel.
             neighbours.append((move(near, axis).round(), share))
         axes.append(neighbours)
