@@ -698,7 +698,7 @@ def test_a_state_that_is_wrong_in_the_second_call_is_an_error(replace: Any, refu
     replace("Mul", lambda x, y: x * y * 1.5)
     decoder()
     assert refused("decoder.onnx", *STATES).startswith(
-        "decoder.onnx: Mul (output 'a'): tinygrad computes it wrongly: "
+        "decoder.onnx: Mul (output 'a'): devmod computes it wrongly: "
     )
 
 
@@ -735,15 +735,21 @@ def test_states_that_no_program_has(refused: Any, capsys: pytest.CaptureFixture[
 
 @pytest.mark.row("R53")
 @pytest.mark.usefixtures("_no_devices")
-def test_an_operator_that_tinygrad_computes_wrongly_is_named(
-    replace: Any, made: Any, refused: Any
+@pytest.mark.parametrize(("module", "maker"), [("tinygrad.nn.onnx", "tinygrad"), ("m", "devmod")])
+def test_an_operator_that_is_computed_wrongly_is_named(
+    module: str, maker: str, replace: Any, made: Any, refused: Any
 ) -> None:
     """All devices compute what tinygrad does on the CPU: only another program shows the mistake."""
-    replace("Relu", lambda x: x.relu() + 1)
+
+    def wrong(x: Any) -> Any:
+        return x.relu() + 1
+
+    wrong.__module__ = module
+    replace("Relu", wrong)
     nodes = 'a = MatMul(x, "fc/w") b = Relu(a) y = Neg(b)'
     write("wrong.onnx", nodes, {"x": (FLOAT, [3, 8])}, ["a", "y"], [WEIGHT])
     assert re.fullmatch(
-        r"wrong\.onnx: Relu \(output 'b'\): tinygrad computes it wrongly: its output 'b' differs by 1\.0e\+00 "
+        rf"wrong\.onnx: Relu \(output 'b'\): {maker} computes it wrongly: its output 'b' differs by 1\.0e\+00 "
         rf"from that of {re.escape(REFERENCE_PROGRAM)}, whose largest magnitude is [\d.]+: at most [\d.e-]+ is allowed\n",
         refused("wrong.onnx"),
     )
@@ -856,7 +862,12 @@ def test_results_whose_nodes_are_right_may_differ_in_sum(
     np.save("x.npy", x)
     replace("MatMul", lambda a, b: sum(a[:, n : n + 1] * b[n : n + 1] for n in range(16)))
     out = made("sums.onnx", "--inputs", "x.npy")
-    assert f"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: worst error " in out
+    (line,) = [each for each in out.splitlines() if each.startswith("checked on tinygrad:CPU")]
+    assert re.fullmatch(
+        rf"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: worst error \S+ of \S+; each node alone is right, "
+        r"and other last digits of its values move a result by \S+",
+        line,
+    )
 
 
 @pytest.mark.row("R53")
@@ -879,6 +890,34 @@ def test_nodes_that_are_wrong_together_are_an_error(nodes: str, replace: Any, re
 
 
 @pytest.mark.row("R53")
+def test_a_device_may_take_another_step_of_a_quantization(
+    made: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last digit of a product decides about a step. No other difference is allowed."""
+    need_opencl()
+    nodes = "h = Mul(x, k) q = QuantizeLinear(h, one) y = DequantizeLinear(q, one)"
+    scalars = [stored(np.float32(value), name) for name, value in (("k", 0.5), ("one", 1.0))]
+    write("steps.onnx", nodes, {"x": (FLOAT, [4])}, ["y"], scalars)
+    np.save("x.npy", np.array([5, 7, 9, 8], "float32"))
+    own = devmod.compile
+
+    def with_factor(factor: str) -> None:
+        def changed(text: str, *given: Any, **more: Any) -> Any:
+            return own(text.replace("0.5f", factor), *given, **more)
+
+        monkeypatch.setattr(devmod, "compile", changed)
+
+    with_factor("0.50001f")
+    (line,) = [
+        each for each in made("steps.onnx", "--inputs", "x.npy").splitlines() if "opencl:0" in each
+    ][:1]
+    assert "worst error 1.0e+00 of" in line
+    assert "; other last digits of its values move a result by 1.0e+00" in line
+    with_factor("9.5f")
+    assert "differs by" in refused("steps.onnx", "--inputs", "x.npy")
+
+
+@pytest.mark.row("R53")
 @pytest.mark.usefixtures("_no_devices")
 @pytest.mark.parametrize("magnitude", [1e-6, 1.0, 1e6])
 def test_results_of_each_magnitude_are_judged(magnitude: float, replace: Any, refused: Any) -> None:
@@ -886,9 +925,7 @@ def test_results_of_each_magnitude_are_judged(magnitude: float, replace: Any, re
     replace("Relu", lambda x: x.relu() * 1.001)
     weight = stored(onnx.numpy_helper.to_array(WEIGHT) * np.float32(magnitude), "w")
     write("wrong.onnx", "a = MatMul(x, w) y = Relu(a)", {"x": (FLOAT, [3, 8])}, ["y"], [weight])
-    start = (
-        "wrong.onnx: Relu (output 'y'): tinygrad computes it wrongly: its output 'y' differs by "
-    )
+    start = "wrong.onnx: Relu (output 'y'): devmod computes it wrongly: its output 'y' differs by "
     assert refused("wrong.onnx").startswith(start)
 
 
@@ -901,7 +938,10 @@ PAIRS: dict[str, tuple[Any, Any, float, bool]] = {
     "large, wrong": (np.array([9e6, -4.8e6]), np.array([9e6, -5e6]), 0, False),
     "moved": (np.array([2.0, 3.0]), np.array([2.0, 2.5]), 0.06, True),
     "moved further": (np.array([2.0, 3.0]), np.array([2.0, 2.5]), 0.04, False),
-    "not finite": (np.array([1.0, 7.0]), np.array([1.0, np.inf]), 0, True),
+    "not finite": (np.array([1.0, np.inf, np.nan]), np.array([1.0, np.inf, np.nan]), 0, True),
+    "not finite, wrong": (np.array([1.0, 7.0]), np.array([1.0, np.inf]), 0, False),
+    "another sign of infinity": (np.array([1.0, -np.inf]), np.array([1.0, np.inf]), 0, False),
+    "no NaN": (np.array([1.0, 0.0]), np.array([1.0, np.nan]), 9.0, False),
     "not a number": (np.array([1.0, np.nan]), np.array([1.0, 2.0]), 0, False),
     "int8": (np.array([7, -3], "int8"), np.array([7, -3], "int8"), 0, True),
     "int8, wrong": (np.array([127, -3], "int8"), np.array([127, -4], "int8"), 0, False),
@@ -915,6 +955,32 @@ PAIRS: dict[str, tuple[Any, Any, float, bool]] = {
     "another type": (np.array([1, 2], "int32"), np.array([1, 2], "int64"), 0, False),
     "another shape": (np.array([1.0, 2.0]), np.array([[1.0, 2.0]]), 0, False),
 }
+
+
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
+def test_numbers_that_are_not_finite_are_judged_by_kind(replace: Any, refused: Any) -> None:
+    """Compilers of WGSL and of MSL may assume that numbers are finite."""
+    write("log.onnx", "a = Log(x) y = Exp(a)", {"x": (FLOAT, [3])}, ["a", "y"])
+    np.save("x.npy", np.array([2, 0, -1], "float32"))
+    replace("Log", lambda x: x.abs().log())
+    assert refused("log.onnx", "--inputs", "x.npy") == (
+        f"log.onnx: Log (output 'a'): devmod computes it wrongly: its output 'a' is 0.0 at [2], where that of {REFERENCE_PROGRAM} is nan\n"
+    )
+    wanted = np.array([1, np.inf], "float32")
+    other = np.array([1, 7], "float32")
+    module = devmod.const_loader({"x": other}, {})
+    for label in ("webgpu:0", "metal:0"):
+        (line,) = check.check_devices(module, "f", [(label, "", [[other]])], [[wanted]])
+        assert line.startswith(f"checked on {label} against ")
+    text = refusal(
+        devmod.CompileError,
+        check.check_devices,
+        *(module, "f", [("opencl:0", "", [[other]])], [[wanted]]),
+    )
+    assert text == (
+        "result 0 of 'f' on opencl:0 is 7.0 at [1], where that of tinygrad on the CPU is inf"
+    )
 
 
 @pytest.mark.row("R53")

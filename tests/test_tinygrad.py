@@ -769,7 +769,7 @@ def test_what_a_comparison_does_not_show(monkeypatch: pytest.MonkeyPatch) -> Non
     module = export(lambda x: (1 / (x - 1), x * 0, x + 1), Tensor(x))
     expected = [np.array([np.inf, 1], "float32"), x * 0, x + 1]
     assert interop.check(module, "f", {"x": x}, expected)[1:] == [
-        "result 0 is not finite everywhere: the rest of it is compared",
+        "result 0 is not finite everywhere: on webgpu and metal, whose compilers may assume finite numbers, the rest of it is compared",
         "result 1 is the same everywhere, so a wrong one may equal it",
     ]
     for number, wrong in enumerate(([np.inf, 1.1], [0, 0.1], [2, 3.1])):

@@ -438,6 +438,16 @@ def _objects(value: Any) -> Any:
     return result
 
 
+def _maker(node: Node) -> str:
+    """Return whose function computes a node."""
+    function = OPERATORS.get(node.operator)
+    if isinstance(function, dict):
+        function = function[max(each for each in function if each.version <= node.version)]
+    if str(getattr(function, "__module__", "")).startswith("tinygrad."):
+        return "tinygrad"
+    return "devmod"
+
+
 def _called(node: Node) -> str:
     return f"{node.operator} (output {quote_name(next(iter(node.outputs), ''))})"
 
@@ -691,7 +701,8 @@ class _Check:
             own = self._own_results(recording, lengths, calls, states)
             own_lines = [self._compare_own(number, calls, own)]
             outputs = [[*each.values()][: len(self._model.outputs)] for each in own]
-            own_lines += check_devices(module, name, results(), outputs)
+            movements = partial(self._movements_of, calls, own)
+            own_lines += check_devices(module, name, results(), outputs, movements)
             where = ""
             if lengths:
                 where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
@@ -734,25 +745,34 @@ class _Check:
         program = self._program
         states = self._first
         differences = []
+        moved = 0.0
         for at, inputs in enumerate(calls):
             where = call_text(at, calls)
-            differences += self._compare_call({**inputs, **states}, own[at], expected[at], where)
+            given = {**inputs, **states}
+            own_differences, movement = self._compare_call(given, own[at], expected[at], where)
+            differences += own_differences
+            moved = max(moved, movement)
             if self._model.states:
                 states = self._next(expected[at])
-        return summary(["tinygrad:CPU"], program, differences) + calls_text(calls)
+        line = summary(["tinygrad:CPU"], program, differences) + calls_text(calls)
+        if moved:
+            line += f"; each node alone is right, and other last digits of its values move a result by {moved:.1e}"
+        return line
 
     def _compare_call(
         self, inputs: Arrays, own: Arrays, expected: Arrays, where: str
-    ) -> list[Difference]:
+    ) -> tuple[list[Difference], float]:
         """Compare tinygrad's results of a call. Where they differ, some node alone does, too: else
-        it is the last digits that many nodes enlarge, and no more than these.
+        it is the last digits that many nodes enlarge, and no more than these. Return the
+        differences, and how far last digits move a result, if that is why they are allowed.
         """
         reference = self._reference
         program = self._program
         got = [*own.values()]
         wanted = [expected[name] for name in own]
         try:
-            return compare_all(f"tinygrad on the CPU{where}", got, wanted, program, self._allowed)
+            place = f"tinygrad on the CPU{where}"
+            return compare_all(place, got, wanted, program, self._allowed), 0.0
         except CompileError:
             self._report(f"comparing each node with {reference.program}", 1.0)
             values = reference.results(self._with_empty(inputs), every=True)
@@ -763,8 +783,9 @@ class _Check:
                 self._compare_nodes(tensors, values)
                 movements = self._movements(tensors)
             place = f"tinygrad on the CPU{where}, where each node alone is right,"
-            own_movements = [movements[name] for name in own]
-            return compare_all(place, got, wanted, program, self._allowed, own_movements)
+            moved = [movements[name] for name in own]
+            differences = compare_all(place, got, wanted, program, self._allowed, moved)
+            return differences, max(moved)
 
     def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""
@@ -775,14 +796,23 @@ class _Check:
                 if name not in values or not isinstance(current.get(name), Tensor):
                     continue
                 got = array_of(runner.restored(name))
-                what = (
-                    f"{_called(node)}: tinygrad computes it wrongly: its output {quote_name(name)}"
-                )
+                what = f"{_called(node)}: {_maker(node)} computes it wrongly: its output {quote_name(name)}"
                 compare(what, got, values[name], self._reference.program, self._allowed)
                 current[name] = tensor_of(values[name])
 
         runner = Runner(self._model)
         runner.run(tensors, judge)
+
+    def _movements_of(
+        self, calls: Sequence[Arrays], own: Sequence[Arrays], number: int
+    ) -> list[float]:
+        """Return how far each output of a call moves if the last digits of each value change."""
+        states = self._first
+        if number and self._model.states:
+            states = self._next(own[number - 1])
+        with settings(NOOPT=1):
+            movements = self._movements(_tensors({**calls[number], **states}))
+        return [movements[name] for name in self._model.outputs]
 
     def _movements(self, tensors: dict[str, Tensor]) -> dict[str, float]:
         """Return how far each result moves if the last digits of each value change."""
