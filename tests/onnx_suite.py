@@ -294,6 +294,7 @@ def refused(arrays: dict[str, Any], place: str) -> str:
         "targets": [target],
         "name": "f",
         "dims": {},
+        "constants": {},
         "states": {},
         "labels": {},
         "inputs": [{name: f"{name}.npy" for name in arrays}],

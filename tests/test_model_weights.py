@@ -259,7 +259,7 @@ def test_safetensors_is_advised_where_it_is_missing(
     )
 
 
-EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --state, --inputs, --tune and --half"
+EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --constant, --state, --inputs, --tune and --half"
 
 
 @pytest.mark.parametrize(

@@ -702,6 +702,61 @@ def test_a_state_that_is_wrong_in_the_second_call_is_an_error(replace: Any, refu
     )
 
 
+def rate(*shape: int) -> None:
+    """Write a model with a branch that an input decides."""
+    graphs = []
+    for name, nodes in (("fast", "a = Add(x, x)"), ("slow", "a = Mul(x, x)")):
+        parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
+        result = [onnx.helper.make_tensor_value_info("a", FLOAT, None)]
+        graphs.append(onnx.helper.make_graph(parsed.node, name, [], result))
+    parsed = onnx.parser.parse_graph("g () => () { c = Equal(sr, k) }").node
+    branch = onnx.helper.make_node("If", ["c"], ["y"], then_branch=graphs[0], else_branch=graphs[1])
+    values = [
+        onnx.helper.make_tensor_value_info("x", FLOAT, [3]),
+        onnx.helper.make_tensor_value_info("sr", INT64, shape),
+    ]
+    outputs = [onnx.helper.make_tensor_value_info("y", FLOAT, None)]
+    graph = onnx.helper.make_graph([*parsed, branch], "g", values, outputs, [numbers("k", 16000)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 16)])
+    onnx.save(model, "rate.onnx")
+
+
+def test_an_input_that_is_a_constant_decides_a_branch(made: Any, refused: Any) -> None:
+    rate(1)
+    text = refused("rate.onnx")
+    assert "depends on the data of an input" in text
+    x = np.array([3, 4, 5], "float32")
+    for number, wanted in (("16000", x + x), ("8000", x * x)):
+        first, checked, *_ = made("rate.onnx", "--constant", f"sr={number}").splitlines()
+        assert first.endswith("; input x: float32[3]; output y: float32[3]")
+        assert checked.startswith(f"checked on tinygrad:CPU against {REFERENCE_PROGRAM}: ")
+        if devmod.devices("opencl"):
+            np.testing.assert_array_equal(devmod.load("rate.devmod")["rate"](x), wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            "srr=1",
+            "a constant is given for the input 'srr', and the model has no such input. Did you mean 'sr'? The inputs: 'x', 'sr'",
+        ),
+        ("sr=1.5", "the input 'sr' is int64, and 1.5 is no number of this type"),
+        (
+            "sr=9223372036854775808",
+            "the input 'sr' is int64, and 9223372036854775808 is no number of this type",
+        ),
+        (
+            "x=1,2",
+            "the input 'x' is float32[3], and 2 numbers are given: expected one, or one for each element of fixed lengths",
+        ),
+    ],
+)
+def test_constants_that_do_not_fit(words: str, error: str, refused: Any) -> None:
+    rate(1)
+    assert refused("rate.onnx", "--constant", words) == f"rate.onnx: {error}\n"
+
+
 def test_states_that_no_program_has(refused: Any, capsys: pytest.CaptureFixture[str]) -> None:
     decoder()
     start = "a state is an input and the output that is its next value, and the model has no"

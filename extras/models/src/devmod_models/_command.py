@@ -98,6 +98,14 @@ Examples:
     "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]",
 )
 @click.option(
+    "--constant",
+    "constants",
+    multiple=True,
+    metavar="INPUT=NUMBER",
+    help="An input that always has this number, such as sr=16000, or several: shape=3,4. "
+    "What depends on it, such as a branch, is known then.",
+)
+@click.option(
     "--state",
     "states",
     multiple=True,
@@ -140,6 +148,7 @@ def command(
     weights: Path | None,
     name: str | None,
     dims: tuple[str, ...],
+    constants: tuple[str, ...],
     states: tuple[str, ...],
     inputs: tuple[str, ...],
     is_checked: bool,
@@ -154,9 +163,10 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if any((targets, name, dims, states, inputs, is_tuned, half)):
+        if any((targets, name, dims, constants, states, inputs, is_tuned, half)):
             raise click.UsageError(
-                "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --state, --inputs, --tune and --half"
+                "--weights gives a .devmod file other constants: "
+                "it takes no --target, --name, --dim, --constant, --state, --inputs, --tune and --half"
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
@@ -182,7 +192,10 @@ def command(
         "name": name,
         "dims": lengths,
         "file": str(output),
-        "states": _outputs_of(states),
+        "constants": _pairs_of("--constant", constants, "its number", "sr=16000"),
+        "states": _pairs_of(
+            "--state", states, "the output that is its next value", "cache=new_cache"
+        ),
         "labels": {},
         "expected": [],
         "inputs": [_paths_of(inputs)],
@@ -241,17 +254,17 @@ def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
     return _unique("--dim", pairs)
 
 
-def _outputs_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """Return the outputs of --state by the names of inputs."""
+def _pairs_of(option: str, texts: tuple[str, ...], what: str, example: str) -> dict[str, str]:
+    """Return what an option gives inputs, by their names."""
     pairs = []
     for text in texts:
-        name, separator, output = text.partition("=")
-        if not (name and separator and output):
+        name, _, value = text.partition("=")
+        if not (name and value):
             raise click.UsageError(
-                f"--state {text}: expected an input and the output that is its next value, such as cache=new_cache"
+                f"{option} {text}: expected an input and {what}, such as {example}"
             )
-        pairs.append((name, output))
-    return _unique("--state", pairs)
+        pairs.append((name, value))
+    return _unique(option, pairs)
 
 
 def _paths_of(texts: tuple[str, ...]) -> dict[str, str]:

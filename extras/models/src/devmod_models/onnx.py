@@ -181,6 +181,8 @@ class Model(NamedTuple):
     states
         The inputs that are state, which are not among `inputs`, nor are their next values among
         `outputs`.
+    given
+        The names of the constants that are inputs in the file.
     """
 
     inputs: dict[str, tuple[str, Shape]]
@@ -192,12 +194,14 @@ class Model(NamedTuple):
     halved: frozenset[str] = frozenset()
     half: str = ""
     states: Mapping[str, State] = MappingProxyType({})
+    given: frozenset[str] = frozenset()
 
 
 def read_model(
     path: str | os.PathLike[str],
     dims: Mapping[str, Dim],
     states: Mapping[str, str] = MappingProxyType({}),
+    constants: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Model:
     """Read a model, and external data from files below its folder alone.
 
@@ -211,6 +215,9 @@ def read_model(
         a range from which each call chooses. A first length that is missing is 1.
     states
         The inputs that are state, with the names of the outputs that are their next values.
+    constants
+        The inputs that are constants, with the texts of their numbers: one for all elements, or
+        one for each.
 
     Raises
     ------
@@ -219,13 +226,13 @@ def read_model(
     CompileError
         No program has what the model does: control flow, sequences, strings, several devices.
     ArgumentError
-        A length is missing, contradicts the file, or is not in it; or a state is.
+        A length is missing, contradicts the file, or is not in it; or a state is, or a constant.
     ToolchainNotFoundError
         The package `onnx` is not installed.
     """
 
     def read(model: Any, files: _Files) -> Model:
-        return _with_states(_model(model, files, dims), states)
+        return _with_states(_with_constants(_model(model, files, dims), constants), states)
 
     return _read(path, read)
 
@@ -361,6 +368,57 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
     if not outputs or "" in outputs:
         raise ValueError("the graph has no output")
     return Model(inputs, outputs, nodes, constants, tuple(notes), tuple(read.chosen))
+
+
+def _with_constants(model: Model, given: Mapping[str, Sequence[str]]) -> Model:
+    """Return a model of which some inputs are constants."""
+    import numpy as np
+
+    inputs = dict(model.inputs)
+    constants = dict(model.constants)
+    for name, texts in given.items():
+        if name not in inputs:
+            advice = did_you_mean(name, inputs) or "."
+            raise ArgumentError(
+                f"a constant is given for the input {quote_name(name)}, and the model has no such input{advice} "
+                f"The inputs: {list_names(inputs)}",
+                argument="constants",
+            )
+        dtype, shape = inputs.pop(name)
+        lengths = [side for side in shape if isinstance(side, int)]
+        count = prod(lengths)
+        if len(lengths) < len(shape) or len(texts) not in (1, count):
+            sides = [getattr(side, "name", side) for side in shape]
+            raise ArgumentError(
+                f"the input {quote_name(name)} is {dtype}{sides}, and {len(texts)} numbers are given: "
+                "expected one, or one for each element of fixed lengths",
+                argument="constants",
+            )
+        try:
+            values = np.array([_number_of(text, dtype) for text in texts]).astype(dtype)
+            constants[name] = np.broadcast_to(values, (count,)).reshape(lengths).copy()
+        except (ValueError, OverflowError):
+            raise ArgumentError(
+                f"the input {quote_name(name)} is {dtype}, and {', '.join(texts):.100} is no number of this type",
+                argument="constants",
+            ) from None
+    return model._replace(inputs=inputs, constants=constants, given=frozenset(given))
+
+
+def _number_of(text: str, dtype: str) -> Any:
+    """Return the number of a text. A whole one has no digits behind a point."""
+    import numpy as np
+
+    if "float" in dtype:
+        return float(text)
+    number = int(text)
+    least, most = 0, 1
+    if dtype != "bool":
+        limits = np.iinfo(dtype)
+        least, most = limits.min, limits.max
+    if not least <= number <= most:
+        raise OverflowError(f"{number} is not {least} to {most}")
+    return np.array(number, dtype)
 
 
 def _with_states(model: Model, states: Mapping[str, str]) -> Model:

@@ -133,6 +133,7 @@ def export(
             "targets": texts_of(targets),
             "name": label,
             "dims": dims,
+            "constants": {},
             "file": f"{label}.devmod",
             **calls.saved(folder),
             "output": os.path.join(folder, f"{label}.devmod"),

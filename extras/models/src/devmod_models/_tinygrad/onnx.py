@@ -488,12 +488,13 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
     Parameters
     ----------
     request
-        "model", "targets" and "name"; "dims", texts; "states", the names of outputs by those of
-        inputs that are state, and "labels", other names for these; "inputs", for each call the
-        paths of arrays by the names of inputs, where the last ones are those of all further calls,
-        and the first values of states are in the first; "output", the file to write, and "file",
-        its name for a call; "half": "all", "weights" or ""; "expected", for each call the paths of
-        PyTorch's results by the names of outputs, or []; "is_checked"; "is_tuned".
+        "model", "targets" and "name"; "dims", texts; "constants", the texts of the numbers of
+        inputs; "states", the names of outputs by those of inputs that are state, and "labels",
+        other names for these; "inputs", for each call the paths of arrays by the names of inputs,
+        where the last ones are those of all further calls, and the first values of states are in
+        the first; "output", the file to write, and "file", its name for a call; "half": "all",
+        "weights" or ""; "expected", for each call the paths of PyTorch's results by the names of
+        outputs, or []; "is_checked"; "is_tuned".
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
@@ -503,7 +504,8 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
         dims[name] = list(each.shape)
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
-    model = read_model(request["model"], dims, request["states"])
+    constants = {name: text.split(",") for name, text in request["constants"].items()}
+    model = read_model(request["model"], dims, request["states"], constants)
     if request["half"]:
         model = halved(model, request["half"])
     first = {}
@@ -657,9 +659,12 @@ class _Check:
         return {name: results[state.output] for name, state in self._model.states.items()}
 
     def _with_empty(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Return the inputs of the file: also those without elements, which are constants here."""
-        constants = self._model.constants.items()
-        return inputs | {name: each for name, each in constants if not each.size}
+        """Return the inputs of the file: also those that are constants here, as those without
+        elements are.
+        """
+        model = self._model
+        empty = {name for name, each in model.constants.items() if not each.size}
+        return inputs | {name: model.constants[name] for name in empty | model.given}
 
     def _step(self, text: str) -> None:
         """Report what is compared next."""
