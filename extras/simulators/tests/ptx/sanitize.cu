@@ -989,3 +989,105 @@ namespace ptx = cuda::ptx;
         s[i] = y[i];
         (void)__mbarrier_arrive(&b);
     }
+@ init a sum with a shuffle from an absent lane / a sum with shuffles from lanes that are there | 1 20 | float *y = f20 | value of an absent lane (stored result) ; thread (0, 0, 0): depends on lane ; which is absent from the shuffle at kernel.cu:4  v += __shfl_down_sync
+    float v = y[i];
+    for (int d = 16; d; d /= 2)
+        v += __shfl_down_sync(0xfffff, v, d);  //wrong
+    for (int d = 16; d; d /= 2) {  //right
+        float other = __shfl_down_sync(0xfffff, v, d);  //right
+        if (i + d < 20) v += other;  //right
+    }  //right
+    if (!i) y[0] = v;  //!
+@ init a shuffle from a lane that its mask does not name / a shuffle in the halves of a warp | 1 32 | float *y = f32 | value of an absent lane (stored result) ; thread (0, 0, 0): depends on lane 16, which is absent
+    float v = y[i];
+    unsigned mask = i < 16 ? 0xffff : 0xffff0000;
+    v = __shfl_xor_sync(mask, v, 16);  //wrong
+    v = __shfl_xor_sync(mask, v, 8);  //right
+    y[i] = v;  //!
+@ init a shuffle from a lane that has left | 1 32 | int *y = i32 | value of an absent lane (branch) ; depends on lane 31, which is absent from the shuffle
+    if (i == 31) return;
+    int v = __shfl_sync(0x7fffffff, y[i], 31);
+    if (v > 3)  //!
+        y[i] = sinf(y[i]);
+@ / shuffles whose values of absent lanes nothing uses | 1 20 | float *y = f20
+    float v = y[i];
+    v += __shfl_down_sync(0xfffff, v, 4);
+    float other = __shfl_sync(0xfffff, v, i + 1, 4);
+    if (i < 16) y[i] = v + other;
+@ / a scan of a part of a warp | 1 20 | int *y = i20
+    int v = y[i];
+    for (int d = 1; d < 20; d *= 2) {
+        int other = __shfl_up_sync(0xfffff, v, d);
+        if (i >= d) v += other;
+    }
+    y[i] = v;
+@ race a copy in flight / a copy that its thread has waited for | 1 64 | float *y = f64 | copy in flight (read) ; thread (0, 0, 0): s[63]; block (0, 0, 0), thread (63, 0, 0) copies to it at kernel.cu:4 ; and has not waited for the copy (cp.async.wait_group)
+#include <cuda_pipeline.h>
+    __shared__ float s[64];
+    __pipeline_memcpy_async(s + i, y + i, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);  //right
+    __syncthreads();
+    y[i] = s[63 - i];  //!
+@ race a copy of its own thread in flight / a copy of its own thread | 1 32 | int4 *y = n128 | copy in flight (read) ; thread (0, 0, 0): s[2]; block (0, 0, 0), thread (0, 0, 0) copies to it
+#include <cuda_pipeline.h>
+    __shared__ int4 s[32];
+    y[i] = make_int4(i, i, i, i);
+    __pipeline_memcpy_async(s + i, y + i, 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);  //right
+    y[i].x = s[i].z + 1;  //!
+@ race a store to a copy in flight / a store behind a copy | 1 32 | float *y = f32 | copy in flight (write) ; thread (0, 0, 0): s[0]
+#include <cuda_pipeline.h>
+    __shared__ float s[32];
+    __pipeline_memcpy_async(s + i, y + i, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);  //right
+    s[i] = 3;  //!
+    __pipeline_wait_prior(0);
+    y[i] = s[i];
+@ race two stages of which one may be in flight too many / two stages | 1 64 | float *y = f256 | copy in flight (read) ; thread (0, 0, 0): s[63]
+#include <cuda_pipeline.h>
+    __shared__ float s[2][64];
+    float a = 0;
+    __pipeline_memcpy_async(&s[0][i], y + i, 4);
+    __pipeline_commit();
+    for (int k = 0; k < 4; k++) {
+        if (k < 3) __pipeline_memcpy_async(&s[k + 1 & 1][i], y + 64 * (k + 1) + i, 4);
+        __pipeline_commit();
+        __pipeline_wait_prior(2);  //wrong
+        __pipeline_wait_prior(1);  //right
+        __syncthreads();
+        a += s[k & 1][63 - i];  //!
+        __syncthreads();
+    }
+    y[i] = a;
+@ race a wait behind the barrier / a wait before the barrier | 1 64 | float *y = f64 | race (read and write) ; thread (0, 0, 0): s[63]; block (0, 0, 0), thread (63, 0, 0) writes it
+#include <cuda_pipeline.h>
+    __shared__ float s[64];
+    __pipeline_memcpy_async(s + i, y + i, 4);
+    __pipeline_commit();
+    __syncthreads();  //wrong
+    __pipeline_wait_prior(0);
+    __syncthreads();  //right
+    y[i] = s[63 - i];  //!
+@ / a copy that fills with zeros, and one that an mbarrier waits for | 1 64 | float *y = f64, int n = 40
+#include <cuda_awbarrier_primitives.h>
+#include <cuda_pipeline.h>
+    __shared__ float s[64];
+    __shared__ __mbarrier_t b;
+    if (i == 0) __mbarrier_init(&b, 64);
+    __syncthreads();
+    __pipeline_memcpy_async(s + i, y + i, 4, i < n ? 0 : 4);
+    __pipeline_arrive_on(&b);
+    auto token = __mbarrier_arrive(&b);
+    while (!__mbarrier_test_wait(&b, token));
+    y[i] = s[63 - i];
+@ / copies of a group of threads | 1 64 | float *y = f64
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+    __shared__ __align__(16) float s[64];
+    auto group = cooperative_groups::this_thread_block();
+    cooperative_groups::memcpy_async(group, s, y, sizeof s);
+    cooperative_groups::wait(group);
+    y[i] = s[63 - i];

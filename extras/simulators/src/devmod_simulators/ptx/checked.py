@@ -14,6 +14,7 @@ from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.execution import Execution, run
+from devmod_simulators.ptx.inflight import InFlight
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
@@ -72,6 +73,7 @@ class Site:
             operand.base.number for operand in addresses if isinstance(operand.base, Register)
         ]
         self.compares = decoder.has("cas")
+        self.is_async_copy = self.root == "cp" and not decoder.has("bulk")
         #: The registers that it loads or stores; -1 for a constant.
         self.values: list[int] = []
         if self.root in ("ld", "ldu", "st") and decoder.type != "b128":
@@ -355,6 +357,7 @@ class CheckedExecution(Execution):
         )
         self.warp_sync = np.full(self.count, self.quiet_time, S64)
         self.seen = np.full(len(blocks), self.sanitizer.begin, S64)
+        self.in_flight = InFlight(self)
 
     def quiet(self, shadow: Shadow) -> int:
         """Return the time before which all accesses to a memory are in order with those of now."""
@@ -537,6 +540,10 @@ class CheckedExecution(Execution):
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
             each.strong = is_strong_in_shared(site, each.access.kind)
+            if site.is_async_copy and each.access.kind == "write":
+                self.in_flight.begin(site, each)
+            elif self.in_flight.pending:
+                self.in_flight.check(site, each)
         if each.access.kind != "write":
             self.stored = []
         for part in shadow.grains(each.index, each.access):
@@ -603,6 +610,18 @@ class CheckedExecution(Execution):
         np.maximum.at(self.know, (own, warp, other), time)
         same = warp == other
         self.warp_sync[lanes.lanes[positions[inside][same]]] = self.sanitizer.now
+
+    def waited_for_copies(self, lanes: Lanes, kind: str, count: int) -> None:
+        """Note that lanes commit or wait for their copies."""
+        self.in_flight.wait(lanes, kind, count)
+
+    def shuffled(
+        self, lanes: Lanes, registers: tuple[int, int], position: Array, absent: Any, source: Array
+    ) -> None:
+        """Note the values that a shuffle has taken, and those of absent lanes."""
+        poison = self.program.watcher.poison
+        if poison is not None and self.site is not None:
+            poison.shuffle(self.site, lanes, registers, position, absent, source)
 
     def arrived(self, lanes: Lanes, places: list[int], ends: list[bool]) -> None:
         """Note what lanes know that arrive at mbarriers, and the phases that end with one."""

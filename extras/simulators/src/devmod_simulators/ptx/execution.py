@@ -141,6 +141,9 @@ class Execution:
 
     # What checks do at mbarriers
 
+    def waited_for_copies(self, lanes: Lanes, kind: str, count: int) -> None:
+        """Do nothing: copies happen at once."""
+
     def arrived(self, lanes: Lanes, places: list[int], ends: list[bool]) -> None:
         """Do nothing: lanes have arrived at mbarriers, some of which ended a phase."""
 

@@ -23,11 +23,19 @@ def _cp(decoder: Decoder) -> Step:
         raise decoder.unsupported()
     if decoder.has("bulk"):
         return bulk_copy(decoder)
-    if decoder.parts[2] in ("commit_group", "wait_group", "wait_all"):
-        return lambda lanes: None
+    kind = decoder.parts[2]
+    if kind in ("commit_group", "wait_group", "wait_all"):
+        groups = decoder.operands[0].value if kind == "wait_group" else 0
+        return lambda lanes: lanes.frame.execution.waited_for_copies(lanes, kind, groups)
     if decoder.has("mbarrier"):
         # The copies before it have ended, so it is an arrival.
-        return changing(decoder, 0, Integer(int(decoder.has("noinc"))), arrive)
+        arrives = changing(decoder, 0, Integer(int(decoder.has("noinc"))), arrive)
+
+        def end(lanes: Lanes) -> None:
+            lanes.frame.execution.waited_for_copies(lanes, "wait_all", 0)
+            arrives(lanes)
+
+        return end
     target = decoder.address(0)
     source = decoder.address(1)
     operand = decoder.operands[2]

@@ -77,12 +77,14 @@ def _shfl(decoder: Decoder) -> Run:
     b = decoder.source(2, U32)
     c = decoder.source(3, U32)
     five = U32.type(31)
+    target = getattr(decoder.operands[0], "first", decoder.operands[0])
+    registers = getattr(target, "number", -1), getattr(decoder.operands[1], "number", -1)
 
     def sources(
         lanes: Lanes, warps: Warps, selector: Array, packed: Array
-    ) -> tuple[Array, Array | None, Array]:
-        """Return the position of each lane's source, whether that is here (None if all are), and
-        whether it is in range.
+    ) -> tuple[Array, Array | None, Array, Array]:
+        """Return the position of each lane's source, whether that is here (None if all are),
+        whether it is in range, and its number in the warp.
         """
         lane = lanes.column("laneid").view(S32)
         operand = (selector & five).view(S32)
@@ -103,8 +105,8 @@ def _shfl(decoder: Decoder) -> Run:
         source = np.where(valid, source, lane)
         slot = (warps.slots & ~np.int64(31)) + source
         if warps.dense:
-            return slot, None, valid
-        return warps.positions().take(slot), warps.present.take(slot), valid
+            return slot, None, valid, source
+        return warps.positions().take(slot), warps.present.take(slot), valid, source
 
     def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         selector = b(lanes)
@@ -115,7 +117,7 @@ def _shfl(decoder: Decoder) -> Run:
             known = selector, packed, *sources(lanes, warps, selector, packed)
             if lanes.count <= NARROW:
                 lanes.found[run] = known
-        _, _, position, here, valid = known
+        _, _, position, here, valid, source = known
         value = a(lanes)
         if len(value) > 1:
             value = value.take(position)
@@ -123,6 +125,15 @@ def _shfl(decoder: Decoder) -> Run:
                 value = np.where(here, value, U32.type(0))
         out(lanes, value)
         valid_out(lanes, valid)
+        execution = lanes.frame.execution
+        if execution.checks:
+            one = U32.type(1)
+            absent = members >> lanes.spread(source).astype(U32) & one == 0
+            if here is not None:
+                absent |= ~here
+            # A lane outside of its own mask is another fault.
+            absent &= members >> lanes.column("laneid") & one == one
+            execution.shuffled(lanes, registers, position, absent, source)  # type: ignore[attr-defined]
 
     return run
 

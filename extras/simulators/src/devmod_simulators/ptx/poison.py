@@ -14,6 +14,7 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import S64, U8, U64, UNSIGNED, Array, Integer
+from devmod_simulators.ptx.reports import source_of
 from devmod_simulators.ptx.shadows import COMPUTED, COPIED, UNWRITTEN, WRITTEN, Touched, copied
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 _ALL = np.uint64(2**64 - 1)
 _NONE = np.zeros(1, U64)
 #: A place has the memory and what that held above the offset: lanes may have loaded from several.
-_SPACES = ("global", "shared", "local")
+#: That of a value from an absent lane has the time of the shuffle and the number of the lane.
+_SPACES = ("global", "shared", "local", "lane")
+_LANE = _SPACES.index("lane")
+_LANE_BITS = 5
 _SPACE = 60
 _WIDTH = 58
 _STATE = 56
@@ -143,6 +147,9 @@ class Poison:
         positions = np.flatnonzero(lanes.spread(bad))
         execution: Any = lanes.frame.execution
         first = int(lanes.spread(place)[positions[0]])
+        if first >> _SPACE == _LANE:
+            self.report_lane(site, lanes, positions, first & ((1 << _SPACE) - 1), use)
+            return
         space = _SPACES[first >> _SPACE]
         held = _HELD[first >> _STATE & 3]
         offset = first & ((1 << _STATE) - 1)
@@ -150,6 +157,22 @@ class Poison:
         detail = f"{what} {execution.element(site, offset, space, kind).element}, {held}"
         execution.sanitizer.report(
             execution, "init", f"uninitialised ({use})", site, lanes.lanes[positions], detail
+        )
+
+    def report_lane(self, site: Site, lanes: Lanes, positions: Array, place: int, use: str) -> None:
+        """Report that lanes use the value of an absent lane."""
+        execution: Any = lanes.frame.execution
+        sanitizer = execution.sanitizer
+        shuffle = sanitizer.sites[place >> _LANE_BITS]
+        lane = place & (1 << _LANE_BITS) - 1
+        line = source_of(execution.program.module, shuffle.instruction)
+        sanitizer.report(
+            execution,
+            "init",
+            f"value of an absent lane ({use})",
+            site,
+            lanes.lanes[positions],
+            f"depends on lane {lane}, which is absent from the shuffle at {line}",
         )
 
     def use(self, site: Site, lanes: Lanes, register: int, use: str, bad: Any = True) -> None:
@@ -242,11 +265,54 @@ class Poison:
 
     def end(self, site: Site, lanes: Lanes) -> None:
         """Report what the end of a block depends on."""
+        if site.root == "shfl":
+            self.begin_shuffle(site, lanes)
+            return
         use = "branch" if site.root in ("bra", "brx") else "shuffle"
         for register in site.reads:
             self.use(site, lanes, register, use)
         for register in site.writes:
             put(lanes, register)
+
+    def begin_shuffle(self, site: Site, lanes: Lanes) -> None:
+        """Report what the lanes of a shuffle depend on. Values of absent lanes go on to those that
+        take them.
+        """
+        poison = lanes.frame.poison
+        for register in site.reads:
+            if register in poison:
+                is_memory = poison[register].place[where(lanes)] >> _SPACE != _LANE
+                self.use(site, lanes, register, "shuffle", is_memory)
+
+    def shuffle(
+        self,
+        site: Site,
+        lanes: Lanes,
+        registers: tuple[int, int],
+        position: Array,
+        absent: Array,
+        source: Array,
+    ) -> None:
+        """Mark the values that lanes have taken from absent lanes, and pass on such values."""
+        target, value = registers
+        known = lanes.frame.poison.get(value)
+        bits = _NONE
+        place = np.zeros(1, S64)
+        if known is not None:
+            here = where(lanes)
+            bits = known.bits[here].take(position)
+            place = known.place[here].take(position)
+        execution: Any = lanes.frame.execution
+        if absent.any():
+            time = execution.sanitizer.tick(site)
+            first = _LANE << _SPACE | time << _LANE_BITS
+            bits = np.where(absent, _ALL, bits)
+            place = np.where(absent, first | lanes.spread(source).astype(S64), place)
+        for register in site.writes:
+            if register == target:
+                put(lanes, register, bits, bits != 0, place)
+            else:
+                put(lanes, register)
 
     # Memory
 
