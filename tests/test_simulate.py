@@ -330,3 +330,55 @@ def test_one_call_with_default_sizes_serves_every_kind() -> None:
         "opencl True",
     }
     assert lines.count("cuda True") == 2
+
+
+USED = "def test_it():\n    import devmod\n    f = devmod.compile('extern \"C\" __global__ void f() {}', 'cuda -arch=compute_80')['f']\n    f(grid=1, block=1)\n"
+UNUSED = (
+    "devmod-simulators: COMMAND has launched no kernel, so nothing ran on the simulated GPU: it may "
+    "have found no device and used the CPU. --no-require-gpu permits that\n"
+)
+
+
+@pytest.mark.row("R49")
+def test_tests_that_launch_nothing_fail(tmp_path: Path) -> None:
+    """Else CI is green without a test of the GPU. pytest and ctest need an option for that."""
+    used, unused = tmp_path / "used", tmp_path / "unused"
+    for folder, text in ((used, USED), (unused, "def test_it(): pass\n")):
+        folder.mkdir()
+        (folder / "test_it.py").write_text(text)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    assert UNUSED in simulate(*words, str(unused), code=1)
+    assert UNUSED not in simulate(*words, str(used))
+    assert UNUSED not in simulate(*words, str(unused), options=("--no-require-gpu",))
+    assert simulate("true", options=("--require-gpu",), code=1) == UNUSED
+    assert simulate("false", options=("--require-gpu",), code=1) == ""
+    ctest = tmp_path / "ctest"
+    ctest.write_text("#!/bin/sh\n")
+    ctest.chmod(0o755)
+    assert simulate(str(ctest), code=1) == UNUSED
+    assert simulate("sh", "-c", f"cd {tmp_path} && ./ctest --test-dir build", code=1) == UNUSED
+    for script in ("echo pytest", f"ls {ctest}", "true # ctest"):
+        assert UNUSED not in simulate("sh", "-c", script)
+
+
+def test_the_libraries_have_names_without_a_version() -> None:
+    """Programs load these names at run time, such as Taichi's."""
+    program = (
+        "import ctypes; driver = ctypes.CDLL('libcuda.so'); count = ctypes.c_int()\n"
+        "print(driver.cuInit(0), driver.cuDeviceGetCount(ctypes.byref(count)), count.value)\n"
+        "runtime = ctypes.CDLL('libcudart.so')\n"
+        "print(runtime.cudaGetDeviceCount(ctypes.byref(count)), count.value)\n"
+    )
+    assert python(program, "--devices", "2") == "0 0 2\n0 2\n"
+
+
+def test_nvrtc_has_a_name_without_a_version() -> None:
+    if not find_spec("nvidia.cu13.lib"):
+        pytest.skip("NVRTC 13 is not installed (nvidia-cuda-nvrtc)")
+    program = (
+        "import ctypes; nvrtc = ctypes.CDLL('libnvrtc.so'); program = ctypes.c_void_p()\n"
+        "source = b'extern \"C\" __global__ void f(int *x) { *x = 1; }'\n"
+        "print(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, None, 0, None, None))\n"
+        "print(nvrtc.nvrtcCompileProgram(program, 0, None))\n"
+    )
+    assert python(program) == "0\n0\n"

@@ -48,7 +48,8 @@ def test_what_the_user_has_set_is_kept(tmp_path: Path) -> None:
     folder = cache / "simulator" / "links13"
     assert flags == f'-DN=1 --cudart shared -L "{folder}"'
     assert folders == f"{folder}:/own"
-    assert sorted(each.name for each in folder.iterdir()) == [
+    names = sorted(each.name for each in folder.iterdir())
+    assert [name for name in names if not name.startswith("libnvrtc")] == [
         "libcuda.so",
         "libcudart.so",
         "libcudart_static.a",
@@ -128,6 +129,44 @@ g++ scale.o -L $CMAKE_LIBRARY_PATH -lcudart_static -o k && ./k"""
     assert simulate("sh", "-c", script) == "no error: 2 1998\n" * 2
     # It was built elsewhere now.
     assert simulate(str(tmp_path / "scale"), options=("--arch", "sm_100")) == "no error: 2 1998\n"
+
+
+COMPILES = {
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.20)
+project(compiles LANGUAGES CXX)
+find_package(CUDAToolkit REQUIRED)
+add_executable(compiles main.cpp)
+target_link_libraries(compiles PRIVATE CUDA::nvrtc CUDA::cuda_driver)
+""",
+    "main.cpp": """
+#include <cstdio>
+#include <cuda.h>
+#include <nvrtc.h>
+int main()
+{
+    nvrtcProgram program;
+    int count = 0;
+    nvrtcCreateProgram(&program, "__global__ void f() {}", 0, 0, 0, 0);
+    int compiled = nvrtcCompileProgram(program, 0, 0);
+    cuInit(0);
+    cuDeviceGetCount(&count);
+    std::printf("%d %d\\n", compiled, count);
+}
+""",
+}
+
+
+def test_cmake_finds_nvrtc_of_the_wheels(tmp_path: Path) -> None:
+    """They have no libnvrtc.so."""
+    wheel_file("*/include/nvrtc.h")
+    path = "/usr/bin:/bin"  # CMake takes the toolkit of an nvcc on PATH
+    if not shutil.which("cmake", path=path):
+        pytest.skip("CMake is not installed")
+    for name, text in COMPILES.items():
+        (tmp_path / name).write_text(text)
+    script = f"cd {tmp_path} && cmake -B b > log && cmake --build b >> log && b/compiles"
+    assert simulate("sh", "-c", script, PATH=path) == "0 1\n"
 
 
 LINKED = {

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -31,6 +32,15 @@ _CACHES = (
     "PYCUDA_CACHE_DIR",
     "TRITON_CACHE_DIR",
     "XDG_CACHE_HOME",
+)
+_SHELLS = ("sh", "bash", "dash", "zsh")
+#: A command of a shell that runs tests.
+_TESTS = re.compile(
+    r"(?:^|[;&|(\n])\s*(?:\S*/)?(?:py\.?test|ctest|python\S* (?:-\S+ )*-m pytest)\b"
+)
+_UNUSED = (
+    "COMMAND has launched no kernel, so nothing ran on the simulated GPU: it may have found no "
+    "device and used the CPU. --no-require-gpu permits that"
 )
 
 
@@ -71,12 +81,20 @@ def run_with_checks(words: Sequence[str], checks: str) -> int:
     """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
     os.environ.update(environment(checks=check_names([checks])))
     # It imports nothing of the current folder.
-    return _run([sys.executable, "-P", "-m", "devmod", *words])
+    return _run([sys.executable, "-P", "-m", "devmod", *words], has_checks=True)
 
 
-def _run(program: Sequence[str]) -> int:
-    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault.
-    Signals reach it.
+def _runs_tests(program: Sequence[str]) -> bool:
+    """Return whether a command runs pytest or ctest."""
+    words = [os.path.basename(program[0]), *program[1:]]
+    if words[0] in _SHELLS and "-c" in words[:-1]:
+        return bool(_TESTS.search(words[words.index("-c") + 1]))
+    return words[0] in ("pytest", "py.test", "ctest") or ("-m", "pytest") in pairwise(words)
+
+
+def _run(program: Sequence[str], *, has_checks: bool, requires_gpu: bool = False) -> int:
+    """Run a command and return its exit code. If that is 0, return 1 for a fault that a check has
+    found, or for a GPU that is required and not used. Signals reach the command.
     """
     with temporary_folder() as folder:
         log = Path(folder, "reports")
@@ -90,11 +108,10 @@ def _run(program: Sequence[str]) -> int:
         for each in caught:
             signal.signal(each, lambda number, _: early.append(number))
         try:
-            variables = {
-                "DEVMOD_STANDIN_SANITIZE_LOG": str(log),
-                "DEVMOD_STANDIN_SANITIZE_LAUNCHED": str(launched),
-                "DEVMOD_STANDIN_SANITIZE_STATUS": "1",
-            }
+            variables = {"DEVMOD_STANDIN_LAUNCHED": str(launched)}
+            if has_checks:
+                variables["DEVMOD_STANDIN_SANITIZE_LOG"] = str(log)
+                variables["DEVMOD_STANDIN_SANITIZE_STATUS"] = "1"
             process = subprocess.Popen(program, env=os.environ | variables)
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
@@ -109,10 +126,14 @@ def _run(program: Sequence[str]) -> int:
         for number in early:
             process.send_signal(number)
         code = process.wait()
-        count = _print_reports(log, has_launched=launched.exists())
+        has_launched = launched.exists()
+        count = _print_reports(log, has_launched=has_launched) if has_checks else 0
     if code < 0:
         # The number of a signal, as shells say it.
         return 128 - code
+    if not code and requires_gpu and not has_launched:
+        click.echo(f"devmod-simulators: {_UNUSED}", err=True)
+        return 1
     return code or int(count > 0)
 
 
@@ -178,9 +199,20 @@ Examples:
     metavar="[=CHECKS]",
     help="Check each kernel: bounds, align, free, race, sync, init, or some of them, with commas; leak if named.",
 )
+@click.option(
+    "--require-gpu/--no-require-gpu",
+    default=None,
+    help="End with 1 if COMMAND launches no kernel. The default if it is pytest or ctest.",
+)
 @click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @debug_option
-def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, ...]) -> None:
+def command(
+    arch: str,
+    devices: int,
+    sanitize: str | None,
+    require_gpu: bool | None,
+    program: tuple[str, ...],
+) -> None:
     """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver
     of NVIDIA.
 
@@ -200,8 +232,10 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
     if program[0].startswith("-"):
         raise click.NoSuchOption(program[0])
     os.environ.update(environment(arch, devices, checks))
-    if checks:
-        click.get_current_context().exit(_run(program))
+    required = _runs_tests(program) if require_gpu is None else require_gpu
+    if checks or required:
+        code = _run(program, has_checks=bool(checks), requires_gpu=required)
+        click.get_current_context().exit(code)
     for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and COMMAND would too
         signal.signal(each, signal.SIG_DFL)
     sys.stdout.flush()

@@ -27,14 +27,21 @@ def find_nvcc() -> str:
     found = find_program("nvcc")
     if found:
         return found
-    spec = find_spec("nvidia")
-    if spec is not None and spec.submodule_search_locations is not None:
-        for folder in spec.submodule_search_locations:
-            for path in sorted(Path(folder).glob("*/bin/nvcc"), reverse=True):
-                return str(path)
+    for path in _files_of_wheels("*/bin/nvcc"):
+        return str(path)
     if _USUAL.exists():
         return str(_USUAL)
     return ""
+
+
+def _files_of_wheels(pattern: str) -> list[Path]:
+    """Return the files of NVIDIA's wheels in this environment, the newest version first."""
+    spec = find_spec("nvidia")
+    found: list[Path] = []
+    if spec is not None and spec.submodule_search_locations is not None:
+        for folder in spec.submodule_search_locations:
+            found += sorted(Path(folder).glob(pattern), reverse=True)
+    return found
 
 
 def variables(library_path: str) -> dict[str, str]:
@@ -49,17 +56,21 @@ def variables(library_path: str) -> dict[str, str]:
         "LD_LIBRARY_PATH": library_path_of_programs(library_path),
         "DEVMOD_STANDIN_NVCC": str(_SCRIPT),
     }
+    runtimes = _runtimes()
     nvcc = find_nvcc()
+    version = _major_version(nvcc) if nvcc else max(runtimes, default="")
+    folder = ""
+    if version in runtimes:
+        folder = _link_folder(version, runtimes[version])
+        # Programs that load libraries at run time look for names without a version too.
+        values["LD_LIBRARY_PATH"] = os.pathsep.join([folder, values["LD_LIBRARY_PATH"]])
     if not nvcc:
         return values
     if not find_program("nvcc"):
         path = os.environ.get("PATH", os.defpath)
         values["PATH"] = os.pathsep.join([path, os.path.dirname(nvcc)])
-
-    runtime = _runtimes().get(_major_version(nvcc))
-    if runtime is None:
+    if not folder:
         return values
-    folder = _link_folder(runtime)
     # nvcc splits the variable at spaces, and reads quotes.
     flags = [os.environ.get("NVCC_APPEND_FLAGS", ""), f'--cudart shared -L "{folder}"']
     values["NVCC_APPEND_FLAGS"] = " ".join(filter(None, flags))
@@ -94,17 +105,23 @@ def _major_version(nvcc: str) -> str:
     return match[1]
 
 
-def _link_folder(runtime: Path) -> str:
-    """Return a folder with the names by which linkers and CMake look for NVIDIA's libraries.
+def _link_folder(version: str, runtime: Path) -> str:
+    """Return a folder with the names by which linkers, CMake and programs look for NVIDIA's
+    libraries, of a major version.
 
     The static runtime is the shared one too: a linker looks at what a file contains.
     """
-    folder = Path(program_cache(KIND, runtime.name.replace("libcudart.so.", "links")))
+    folder = Path(program_cache(KIND, f"links{version}"))
     targets = {
         "libcudart.so": runtime,
         "libcudart_static.a": runtime,
         "libcuda.so": libcuda.build(),
     }
+    for nvrtc in _files_of_wheels(f"*/lib/libnvrtc.so.{version}")[:1]:
+        targets["libnvrtc.so"] = nvrtc
+        # It loads its part of a name with the whole version by itself.
+        for each in nvrtc.parent.glob(f"libnvrtc*.so.{version}*"):
+            targets[each.name] = each
     for name, target in targets.items():
         link = folder / name
         if link.is_symlink() and link.readlink() == target:

@@ -167,6 +167,40 @@ def _functions(header: str) -> dict[str, str]:
     return results
 
 
+def _same_forms(header: str) -> dict[str, str]:
+    """Return definitions of the names without a version whose earliest form has the parameters of a
+    later one, by these names.
+    """
+    forms: dict[str, list[str]] = {}
+    for name, parameters in _PROTOTYPE.findall(_COMMENT.sub("", header)):
+        forms.setdefault(name, []).append(" ".join(parameters.split()))
+    definitions = {}
+    for name, _, newest in _RENAMED.findall(header):
+        # The first prototype is that of the newest form, and the header has its symbol.
+        declared, *earlier = forms.get(name, [""])
+        if declared in earlier and newest != name:
+            definitions[name] = f"#undef {name}\nSAME({name}, {newest})"
+    return definitions
+
+
+def _per_thread(header: str, functions: dict[str, str]) -> dict[str, str]:
+    """Return definitions of the functions whose default stream is one of the thread, by their
+    names.
+    """
+    definitions = {}
+    for name, form, symbol in _RENAMED.findall(header):
+        own = f"{symbol}_{form.lower()}"
+        # A structure may have the stream.
+        if not form or "Params *" in functions[name] or "config" in functions[name]:
+            continue
+        arguments = []
+        for kind, argument in _PARAMETER.findall(functions[name]):
+            is_stream = kind.strip() == "CUstream"
+            arguments.append(f"STREAM({argument})" if is_stream else argument)
+        definitions[own] = f"THREAD({own}, {symbol}({', '.join(arguments)}), {functions[name]})"
+    return definitions
+
+
 def driver_files(includes: Sequence[Path]) -> dict[str, str]:
     """Return the files of the CUDA driver, as `runtime_files` does."""
     versions = defaultdict(set)
@@ -179,10 +213,18 @@ def driver_files(includes: Sequence[Path]) -> dict[str, str]:
             if version >= 10020:
                 lines.append(f'{{"{symbol}", {version}}},')
     header = _header(includes, "cuda.h")
+    functions = _functions(header)
+    renamed = {name: symbol for name, _, symbol in _RENAMED.findall(header)}
+    forwards = _same_forms(header) | _per_thread(header, functions)
+    missing = [
+        f'MISSING({name}, "{renamed.get(name, "")}")'
+        for name in sorted(functions.keys() - forwards.keys())
+    ]
     return {
         "attributes.h": table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),
-        "unsupported.h": table("libcuda", "unsupported.txt", "UNSUPPORTED({})"),
+        "unsupported.h": "\n".join(missing),
+        "earlier.h": "\n".join(forwards.values()),
         "first_versions.h": "\n".join(lines),
-        "driver_parameters.h": definitions(_functions(header)),
+        "driver_parameters.h": definitions(functions),
         "errors.h": _errors(header, "libcuda"),
     }

@@ -717,7 +717,7 @@ void flush_notes(void);
 /* Print the reports in the response to it. */
 void take_reports(Bytes *response);
 /* Make the file that tells the command above that the checks of a launch are done. */
-void note_checked_launch(void);
+void note_launch(void);
 /* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner);
 

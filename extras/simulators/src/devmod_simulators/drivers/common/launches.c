@@ -114,8 +114,8 @@ static int run_launch(Op *op) {
     mirrors_copy(true);
     if (checked)
         take_reports(&response);
-    if (checked && !code)
-        note_checked_launch();
+    if (!code)
+        note_launch();
     bytes_free(&response);
     if (code)
         vendor.launch_failed(code, function->kernel->name);
@@ -182,5 +182,7 @@ Op *launch_make(const Launch *launch) {
 
 int launch_submit(Op *op, Stream *stream) {
     note((const Launch *)op->data);
+    if (!is_checked(NULL)) /* else it counts once it has run to its end */
+        note_launch();
     return submit(stream, op);
 }

@@ -227,9 +227,9 @@ const char *standin_sanitize_reports(void) {
     return answer;
 }
 
-void note_checked_launch(void) {
+void note_launch(void) {
     static bool is_noted;
-    const char *path = setting("sanitize_launched");
+    const char *path = setting("launched");
     if (is_noted || !path)
         return;
     int file = open(path, O_WRONLY | O_CREAT, 0600);

@@ -67,9 +67,18 @@ static bool has_form(const char *symbol) {
            isdigit((unsigned char)symbol[length - 1]);
 }
 
-/* Each function that this library exports is found, the newest form that the version asked for and
-   the driver have. As in NVIDIA's library a missing function is no error: *pfn is NULL, and the
-   status has the reason. It calls what this library has of a newer driver unknown. */
+/* The functions of alone/unsupported.c. */
+extern const char __start_unsupported[], __stop_unsupported[];
+
+static bool is_missing(void *function) {
+    return (const char *)function >= __start_unsupported &&
+           (const char *)function < __stop_unsupported;
+}
+
+/* Each function that this library exports is found, first what it has, the newest form that the
+   version asked for and the driver have. As in NVIDIA's library a missing function is no error:
+   *pfn is NULL, and the status has the reason. It calls what this library has of a newer driver
+   unknown. */
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult *symbolStatus) {
     static void *self;
@@ -84,11 +93,13 @@ CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersio
     }
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     *pfn = NULL;
-    for (int form = 4; form >= 1 && self && !*pfn && !has_form(symbol); form--) {
+    for (int number = 7; number >= 0 && self && !*pfn && !has_form(symbol); number--) {
+        int form = number % 4 + 1;
         char name[128];
         snprintf(name, sizeof name, form > 1 ? "%s_v%d" : "%s", symbol, form);
         void *function = strncmp(symbol, "cu", 2) == 0 ? dlsym(self, name) : NULL;
-        if (!function || first_version(name) > driver_version())
+        if (!function || first_version(name) > driver_version() ||
+            is_missing(function) != (number < 4))
             continue;
         if (first_version(name) > cudaVersion)
             status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;

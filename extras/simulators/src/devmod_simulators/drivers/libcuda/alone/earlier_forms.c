@@ -2,9 +2,6 @@
  */
 #include "cuda_standin.h"
 
-#undef cuDeviceGetUuid
-#undef cuDevicePrimaryCtxRelease
-#undef cuDevicePrimaryCtxReset
 #undef cuGraphAddDependencies
 #undef cuGraphAddNode
 #undef cuGraphGetEdges
@@ -40,6 +37,17 @@ EARLIER(cuStreamGetCaptureInfo_v2,
         CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
         size_t *count)
 
-EARLIER(cuDeviceGetUuid, cuDeviceGetUuid_v2(uuid, device), CUuuid *uuid, CUdevice device)
-EARLIER(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2(device), CUdevice device)
-EARLIER(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2(device), CUdevice device)
+/* The names without a version, of which a form has the same parameters. */
+#define SAME(name, form)                                                                           \
+    __attribute__((weak)) CUresult CUDAAPI name(PARAMETERS_##name) {                               \
+        return form ARGUMENTS_##name;                                                              \
+    }
+
+/* The functions whose default stream is one of the thread. */
+#define STREAM(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+#define THREAD(name, call, ...)                                                                    \
+    __attribute__((weak)) CUresult CUDAAPI name(__VA_ARGS__) {                                     \
+        return call;                                                                               \
+    }
+
+#include "earlier.h" /* a build writes it, of cuda.h */
