@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -362,3 +363,56 @@ def test_vectors_pack_and_unpack() -> None:
     )
     assert_array_equal(low, both[::-1])
     assert_array_equal(high, both)
+
+
+def signed_part(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> bits - 1 else value
+
+
+VIDEO: dict[str, Callable[[int, int], int]] = {
+    "vadd": int.__add__,
+    "vsub": int.__sub__,
+    "vavrg": lambda a, b: a + b + (a + b >= 0) >> 1,
+    "vabsdiff": lambda a, b: abs(a - b),
+    "vmin": min,
+    "vmax": max,
+}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", VIDEO)
+def test_operations_of_the_numbers_in_a_register(name: str, count: int) -> None:
+    bits = 32 // count
+    mask = (1 << bits) - 1
+    random = np.random.default_rng(4)
+    a, b, c = random.integers(0, 2**32, (3, 100), np.uint32)
+    a[:4] = 0, 0xFFFFFFFF, 0x80808080, 0x7F7F7F7F
+    for kinds, suffix in itertools.product(
+        ("u32.u32.u32", "s32.s32.s32", "s32.u32.s32"), ("", ".sat", ".add")
+    ):
+        result, first, second = kinds.split(".")
+        expected = []
+        for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True):
+            numbers = []
+            for shift in range(0, 32, bits):
+                one, other = x >> shift & mask, y >> shift & mask
+                one = signed_part(one, bits) if first == "s32" else one
+                other = signed_part(other, bits) if second == "s32" else other
+                numbers.append(VIDEO[name](one, other))
+            if suffix == ".add":
+                expected.append(sum(numbers) + z & 2**32 - 1)
+                continue
+            low = -(1 << bits - 1) if result == "s32" else 0
+            if suffix == ".sat":
+                numbers = [min(max(each, low), low + mask) for each in numbers]
+            expected.append(sum((each & mask) << bits * at for at, each in enumerate(numbers)))
+        opcode = f"{name}{count}.{kinds}{suffix}"
+        got = run_alike(f"{opcode} %o, %a, %b, %c;", "u32", a, b, c)
+        assert got.tolist() == expected, opcode
+
+
+def test_comparisons_of_the_numbers_in_a_register() -> None:
+    a, b, c = (np.array([each], np.uint32) for each in (0x01FF0380, 0x01010404, 10))
+    assert run_alike("vset4.u32.u32.lt %o, %a, %b, %c;", "u32", a, b, c)[0] == 0x00000100
+    assert run_alike("vset4.s32.s32.lt %o, %a, %b, %c;", "u32", a, b, c)[0] == 0x00010101
+    assert run_alike("vset4.u32.u32.eq.add %o, %a, %b, %c;", "u32", a, b, c)[0] == 11

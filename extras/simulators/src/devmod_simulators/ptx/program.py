@@ -13,6 +13,7 @@ from devmod_simulators.ptx import (  # noqa: F401  # these register decoders
     ops_copy,
     ops_logic,
     ops_texture,
+    ops_video,
 )
 from devmod_simulators.ptx.decoder import Decoder, Step, decode, form_of
 from devmod_simulators.ptx.ends import ENDS, Jump, Leave, Table
