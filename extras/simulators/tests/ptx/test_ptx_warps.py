@@ -10,7 +10,7 @@ from cuda_sources import run_source
 from numpy.testing import assert_array_equal
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import Launch, Machine
+from devmod_simulators.ptx import Launch, Machine, run_ptx
 
 
 @pytest.fixture
@@ -383,3 +383,55 @@ def test_a_shuffle_in_a_loop_takes_each_step_s_lane() -> None:
         sums = sums * 3 + x[source_lane] + step - x[above]
     out = run_source(source, 1, 64, [x.astype(np.int32), np.zeros(64, np.int32), 20])
     assert_array_equal(out, sums.astype(np.int32))
+
+
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+def test_atomics_of_16_bytes(space: str) -> None:
+    """Threads add one to both halves of a number, each with a loop around a comparison."""
+    state = "" if space == "generic" else f".{space}"
+    base = "%s" if space == "shared" else "%x"
+    number = np.array([5, 2**63], np.uint64)
+    out = np.zeros((40, 2), np.uint64)
+    run_ptx(
+        f""".version 8.4\n.target sm_90\n.address_size 64
+    .visible .entry k(.param .u64 p0, .param .u64 p1) {{
+        .reg .b64 %x, %y, %s, %lo, %hi, %lo2, %hi2; .reg .b32 %t; .reg .pred %q;
+        .reg .b128 %old, %new, %was; .shared .align 16 .b8 area[16];
+        ld.param.u64 %x, [p0]; ld.param.u64 %y, [p1]; mov.u64 %s, area; mov.u32 %t, %tid.x;
+        mul.wide.u32 %lo, %t, 16; add.u64 %y, %y, %lo;
+        ld.global.b128 %old, [%x]; st.shared.b128 [%s], %old; bar.sync 0;
+    AGAIN:
+        mov.b128 {{%lo, %hi}}, %old; add.u64 %lo2, %lo, 1; sub.u64 %hi2, %hi, 1;
+        mov.b128 %new, {{%lo2, %hi2}};
+        atom{state}.cas.b128 %was, [{base}], %old, %new;
+        mov.b128 {{%lo2, %hi2}}, %was; setp.ne.u64 %q, %lo, %lo2; mov.b128 %old, %was;
+        @%q bra AGAIN;
+        st.global.b128 [%y], %old; bar.sync 0;
+        setp.eq.u32 %q, %t, 0; ld{state}.b128 %old, [{base}];
+        @%q st.global.b128 [%x], %old; ret; }}""",
+        "k",
+        1,
+        40,
+        [number, out],
+    )
+    assert number.tolist() == [45, 2**63 - 40]
+    assert sorted(out[:, 0].tolist()) == list(range(5, 45))
+    assert (out.sum(axis=1) == 5 + 2**63).all()
+
+
+def test_an_exchange_of_16_bytes_gives_the_old_ones() -> None:
+    number = np.array([1, 2], np.uint64)
+    out = np.zeros(2, np.uint64)
+    run_ptx(
+        """.version 8.4\n.target sm_90\n.address_size 64
+    .visible .entry k(.param .u64 p0, .param .u64 p1) {
+        .reg .b64 %x, %y; .reg .b128 %old, %new;
+        ld.param.u64 %x, [p0]; ld.param.u64 %y, [p1]; mov.b128 %new, {%x, %x};
+        atom.global.exch.b128 %old, [%x], %new; st.global.b128 [%y], %old; ret; }""",
+        "k",
+        1,
+        1,
+        [number, out],
+    )
+    assert out.tolist() == [1, 2]
+    assert number[0] == number[1] != 0
