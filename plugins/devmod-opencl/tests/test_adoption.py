@@ -298,6 +298,41 @@ def test_two_contexts_share_nothing(caller: Caller, device: Any, twice: Any) -> 
 # -- lifetimes
 
 
+def test_programs_and_tuned_functions_keep_no_device(caller: Caller) -> None:
+    """Their modules live on."""
+    source = "kernel void scale(global float *x, const int n) { int i = get_global_id(0); if (i < n) x[i] *= 2; }"
+    module = devmod.compile(source, "opencl")
+    program = devmod.program(
+        "p",
+        module,
+        updates=["x: float32[n]"],
+        steps=["scale(x=x, n=n, threads=n, block=16)"],
+    )["p"]
+    tuned = devmod.compile(
+        "#ifndef BLOCK\n#define BLOCK 16\n#endif\n" + source,
+        "opencl",
+        tune={"BLOCK": [16, 32]},
+        sizes=["n"],
+        block="BLOCK",
+        grid="ceildiv(n, BLOCK)",
+    )["scale"]
+
+    def use_both() -> Any:
+        device = devmod.device(caller.queue())
+        x = device.from_numpy(np.ones(64, np.float32))
+        for _ in range(2):
+            program(x=x)
+            program.on(device)(x=x)
+            tuned(x, 64)
+            tuned.on(device)(x, 64)
+        assert x.numpy().tolist() == [256] * 64
+        return weakref.ref(device)
+
+    reference = use_both()
+    gc.collect()
+    assert reference() is None
+
+
 def use(queue: Any, function: Any) -> Callable[[], object]:
     """Use a device over a queue in each way that caches something. Return a weak reference."""
     device = devmod.device(queue)

@@ -298,7 +298,7 @@ class Function(ProcessLocal):
                 break
         #: The arguments whose values are part of the keys of calls too.
         self.key_arguments: Sequence[Argument] = ()
-        self._callers = Callers()
+        self._callers = Callers(device=rules.device)
         self._forget_others()
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -783,7 +783,7 @@ class Function(ProcessLocal):
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
-        self._callers = Callers(len(self.key_arguments))
+        self._callers = Callers(len(self.key_arguments), self._rules.device)
         self._forget_others()
         self.__class__ = self._class
 

@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from devmod import Function
+    from devmod import Device, Function
     from devmod_runtime._launch.config import Dims
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
@@ -64,11 +64,15 @@ class Callers(dict[Any, Any]):
     ----------
     sizes
         The number of the sizes of a tuned function, behind the rest of the key.
+    device
+        The device of `Function.on`.
     """
 
-    __slots__ = ("last", "owner")
+    __slots__ = ("device", "last", "owner")
 
-    def __init__(self, sizes: int = 0) -> None:
+    def __init__(self, sizes: int = 0, device: Device | None = None) -> None:
+        #: The device of `on`, which the function references.
+        self.device = device
         none = (None,) * sizes
         self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None, *none)
         #: The owner of what an adopted device keeps.
@@ -278,7 +282,7 @@ def _code(
         "        callers = self._callers",
         f"        call = callers[device, grid, block, threads, current{key}]",
         f"        if {_PLAIN_DIMS}:",
-        "            if not getattr(device, 'is_adopted', False):",
+        "            if device is callers.device or not getattr(device, 'is_adopted', False):",
         f"                callers.last = call, device, grid, block, threads, current{key}",
         "        elif not are_counts(grid, block, threads): raise KeyError",
         *_conversions(kinds),

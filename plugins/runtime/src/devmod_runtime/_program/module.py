@@ -38,13 +38,13 @@ from devmod.errors import (
     quote_name,
 )
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
-from devmod_runtime._device.device import Device
+from devmod_runtime._device.device import Device, DeviceCache
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._program.function import ProgramFunction, UnbuiltProgram
 from devmod_runtime._program.plan import Shapes, forms_of, lengths_of
 
 #: The constants of each const_loader on devices: several programs have them.
-_constants: WeakKeyDictionary[Module, Once] = WeakKeyDictionary()
+_constants: WeakKeyDictionary[Module, DeviceCache] = WeakKeyDictionary()
 _lock = fork_safe(RLock())  # a signal's handler may call a program
 
 
@@ -57,6 +57,9 @@ class ProgramModule(PayloadModule):
         super().__init__(*arguments, **keywords)
         self._results = Once()
         self._made = Once()
+        #: The programs and the constants on devices.
+        self._programs_on = DeviceCache()
+        self._constants_on = DeviceCache()
 
     @classmethod
     def load(cls, data: bytes | memoryview) -> Self:
@@ -100,10 +103,10 @@ class ProgramModule(PayloadModule):
 
         def choose() -> ProgramFunction:
             made = Once()
-            owner = self._with(_made=made)
+            owner = self._with(_made=made, _programs_on=DeviceCache())
 
             def build() -> ProgramFunction:
-                return made.get("built", lambda: owner._with(_made=Once())._choose(name, None))
+                return made.get("built", lambda: owner._without_functions()._choose(name, None))
 
             return owner._choose(name, None, build)
 
@@ -111,10 +114,14 @@ class ProgramModule(PayloadModule):
 
     def _function_on(self, name: str, device: Device) -> Any:
         self.find_function(name)
-        return self._made.get(
-            (name, len(self.imports), device),
-            lambda: self._with(_made=Once())._choose(name, device),
+        made = self._programs_on.get(device, Once)
+        return made.get(
+            (name, len(self.imports)), lambda: self._without_functions()._choose(name, device)
         )
+
+    def _without_functions(self) -> Self:
+        """Return the module for what it makes, which does not reference itself by it."""
+        return self._with(_made=Once(), _programs_on=DeviceCache())
 
     def program(self, name: str) -> Program:
         """Return a program, read and checked without its kernels. Raise FormatError if it is
@@ -165,10 +172,11 @@ class ProgramModule(PayloadModule):
         arrays = list(program.arrays("constant"))
         generation = device.generation
         loaders = [each for each in self.imports if each.kind == "const_loader"]
-        results = self._results
+        cache = self._constants_on
         if len(loaders) == 1:
             with _lock:
-                results = _constants.setdefault(loaders[0], Once())
+                cache = _constants.setdefault(loaders[0], DeviceCache())
+        results = cache.get(device, Once)
 
         def upload(array: Any) -> Any:
             values: Any = constant_of(program, array, self.imports)
@@ -180,10 +188,7 @@ class ProgramModule(PayloadModule):
                 )
                 raise
 
-        keys = [
-            ("constant", each.name, each.type, len(each.shape), device, generation)
-            for each in arrays
-        ]
+        keys = [("constant", each.name, each.type, len(each.shape), generation) for each in arrays]
         if not all(key in results for key in keys):
             for each in loaders:
                 if isinstance(each, StoredModule):

@@ -54,6 +54,25 @@ class VariantFunction(Function):
         return f"{super().label} ({pairs_text(self.variant.constants)})"
 
 
+class _OnDevice:
+    """What a tuned function knows of a device.
+
+    Attributes
+    ----------
+    offers
+        The variants that fit it, by their values; None if they were not read.
+    chooser
+        What chooses among them; None if it was not made.
+    choices
+        The chosen variants by the sizes.
+    """
+
+    def __init__(self) -> None:
+        self.offers: dict[Values, Offer] | None = None
+        self.chooser: VariantChooser | None = None
+        self.choices: dict[tuple[int, ...], VariantFunction] = {}
+
+
 class TunedFunction(Function):
     """A function with variants. Its first call for a device and for sizes chooses one.
 
@@ -92,11 +111,8 @@ class TunedFunction(Function):
             self._candidates = tuned_candidates(name, self._rules.joined, tuning)
         #: The arguments whose values are part of the keys of calls, in the order of the call.
         self.key_arguments = self._find_key_arguments()
-        self._callers = Callers(len(self.key_arguments))
-        self._offers: dict[Device, dict[Values, Offer]] = {}
-        self._choosers: dict[Device, VariantChooser] = {}
-        #: By the device and the sizes.
-        self._choices: dict[Any, VariantFunction] = {}
+        self._callers = Callers(len(self.key_arguments), rules.device)
+        self._on_devices = DeviceCache()
 
     # -- public
 
@@ -199,10 +215,11 @@ class TunedFunction(Function):
     def choice(self, device: Device, sizes: Mapping[str, int]) -> VariantFunction:
         """Return the variant of a call. It is built at the first use."""
         values = tuple([sizes[name] for name in self.tuning.sizes])
-        found = self._choices.get((device, values))
+        choices = self._on_devices.get(device, _OnDevice).choices
+        found = choices.get(values)
         if found is None:
             found = self._choose(device, values)
-            keep(self._choices, (device, values), found)
+            keep(choices, values, found)
         return found
 
     def _choose(self, device: Device, sizes: tuple[int, ...]) -> VariantFunction:
@@ -230,13 +247,12 @@ class TunedFunction(Function):
             return function
 
     def _chooser(self, device: Device) -> VariantChooser:
-        chooser = self._choosers.get(device)
-        if chooser is None:
+        known = self._on_devices.get(device, _OnDevice)
+        if known.chooser is None:
             variants = self._offers_on(device)
             records = self._rules.find_records(self.name)
-            chooser = chooser_of(self.name, self._whole, variants, device, records)
-            self._choosers[device] = chooser
-        return chooser
+            known.chooser = chooser_of(self.name, self._whole, variants, device, records)
+        return known.chooser
 
     def _read(
         self,
@@ -297,9 +313,9 @@ class TunedFunction(Function):
 
     def _offers_on(self, device: Device) -> dict[Values, Offer]:
         """Return the variants that fit a device, by their values. There is at least one."""
-        found = self._offers.get(device)
-        if found is not None:
-            return found
+        known = self._on_devices.get(device, _OnDevice)
+        if known.offers is not None:
+            return known.offers
         found = offers(self.name, self._candidates, device, self._whole)
         if self._rules.only is not None:
             found = self._only(found, self._rules.only)
@@ -307,7 +323,7 @@ class TunedFunction(Function):
             raise self._signature.error(
                 f" has no variant that fits {device}", family=DeviceNotFoundError
             )
-        self._offers[device] = found
+        known.offers = found
         return found
 
     def _only(self, found: dict[Values, Offer], only: Mapping[str, Any]) -> dict[Values, Offer]:
