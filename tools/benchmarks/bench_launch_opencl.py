@@ -1,6 +1,7 @@
 """The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords
 beside pyopencl's own. In "other numbers" each call has other numbers than the one before; in the
-other calls they are the same, and devmod does not set them again.
+other calls they are the same, and devmod does not set them again. "On an adopted queue" is the
+queue of the pyopencl calls, by `devmod.device(queue)`.
 
     python tools/benchmarks/bench_launch_opencl.py [--rounds 101] [--launches 100]
 
@@ -45,6 +46,8 @@ PREPARED = "devmod, prepared"
 GENERAL = "devmod, general call"
 KEYWORDS = "devmod, call by keywords"
 OTHERS = "devmod, call, other numbers"
+ADOPTED_PREPARED = "devmod, prepared on an adopted queue"
+ADOPTED = "devmod, general call on an adopted queue"
 #: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the
 #: general call, that by keywords and that with other numbers take. On one machine the general call
 #: took 0.85 to 1.28 of pyopencl's, that by keywords 1.1 to 1.3, and that with other numbers 1.15 to
@@ -59,6 +62,8 @@ SHAPES = {
 #: A prepared launch took 1.05 to 1.11 of pyopencl's. On Intel's runtime, 0.7 of the 0.9 µs are the
 #: driver's own.
 MOST_PREPARED = 1.25
+#: A prepared launch on an adopted queue took 0.5 of pyopencl's typed call.
+MOST_ADOPTED = 1.1
 THREADS = (1, 2, 4, 8)
 #: The most that the record of a launch adds, of pyopencl's launch with as many arguments. Both are
 #: a few steps of Python.
@@ -168,6 +173,17 @@ def contenders(shape: tuple[int, int, int, int]) -> Contenders:
             ),
         ),
     }
+    adopted = devmod.device(queue)
+    on_adopted = function.on(adopted)
+    arrays = [*(adopted.from_numpy(np.ones(N, np.float32)) for _ in range(buffers)), *numbers]
+    adopted_prepared = on_adopted.bind(*arrays, grid=1, block=N)
+
+    def call_adopted(launches: int) -> None:
+        for _ in range(launches):
+            adopted_prepared()
+
+    loops[ADOPTED_PREPARED] = (queue, call_adopted)
+    loops[ADOPTED] = (queue, call_loop(on_adopted, arrays, launch))
     if numbers:
         others = [*ours[:buffers], *(each + 1 for each in numbers)]
         loops[OTHERS] = (own_queue, call_loop(function, ours, launch, others))
@@ -210,7 +226,7 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
                 durations[name].append(took)
     medians = medians_of(durations)
     missed = False
-    print(f"\n{f'{arguments} arguments':<32} {'µs':>7} {'ratio':>6} {'most':>5}")
+    print(f"\n{f'{arguments} arguments':<41} {'µs':>7} {'ratio':>6} {'most':>5}")
     rows = (
         (PYOPENCL, None),
         (ENQUEUE, None),
@@ -218,6 +234,8 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
         (GENERAL, general),
         (KEYWORDS, keywords),
         (OTHERS, others),
+        (ADOPTED_PREPARED, MOST_ADOPTED),
+        (ADOPTED, general),
     )
     for name, most in rows:
         if name not in medians:
@@ -229,7 +247,7 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
         )
         missed |= over
         print(
-            f"{name:<32} {medians[name]:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}"
+            f"{name:<41} {medians[name]:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}"
         )
     return missed
 
