@@ -8,6 +8,7 @@ the context has that memory: its arrays are those of the others.
 from __future__ import annotations
 
 import warnings
+import weakref
 
 from devmod.backend import ConversionError, RLock
 from devmod.errors import ArgumentError
@@ -28,7 +29,11 @@ class ContextDevice(OpenCLDevice):
     is_adopted = True
     _pickle_advice = "call devmod.device with an object of that process there"
 
+    #: The number of such devices that were made.
+    made = 0
+
     def __init__(self, handle: Any, context: Any, over: str) -> None:
+        ContextDevice.made += 1  # under the lock of this module
         super().__init__(handle, _number_of(handle))
         self._context = context
         self._over = over
@@ -89,15 +94,15 @@ def adopt(handle: Any) -> OpenCLDevice | None:
                 argument="kind",
             )
         return _space_of(handle, handle.devices[0])
-    problem = _finalized(handle)
-    if problem:
-        raise ArgumentError(
-            f"device: {problem} was finalized at the end of its `with` statement; pass a queue that is in use",
-            kind="opencl",
-            argument="kind",
-        )
-    key = ("queue", handle.int_ptr)
     with _lock:
+        problem = _finalized(handle)
+        if problem:
+            raise ArgumentError(
+                f"device: {problem} was finalized at the end of its `with` statement; pass a queue that is in use",
+                kind="opencl",
+                argument="kind",
+            )
+        key = ("queue", handle.int_ptr)
         device = adopted.get(key)
         if device is None:
             space = _space_of(handle.context, handle.device)
@@ -174,6 +179,33 @@ def device_of(value: Any) -> OpenCLDevice:
         No device is over its context.
     """
     context = value.context
+    pointer = context.int_ptr
+    known = _found.get(pointer)
+    if known is not None and known[1] == _state():
+        device = known[0]()
+        if device is not None:
+            return device
+    state = _state()
+    device = _find_device(value, context)
+    if len(_found) >= _MOST_FOUND:
+        _found.clear()
+    _found[pointer] = (weakref.ref(device), state)
+    return device
+
+
+#: The device that was found for the objects of a context, by its address, and `_state` then. Both
+#: devices of devmod and adopted ones keep their context, so an address is of no other one while the
+#: device is alive.
+_found: dict[int, tuple[weakref.ref[OpenCLDevice], tuple[int, int]]] = {}
+_MOST_FOUND = 64
+
+
+def _state() -> tuple[int, int]:
+    """Return what changes with each device that is adopted or collected."""
+    return ContextDevice.made, len(adopted)
+
+
+def _find_device(value: Any, context: Any) -> OpenCLDevice:
     spaces = []
     queues = []
     for each in all_devices():
