@@ -555,6 +555,7 @@ TAKEN = {
         "devmod_runtime._device.host.HostView",
         "devmod_runtime._device.host.NumPyArray",
         "devmod_runtime._device.host.Shape",
+        "devmod_runtime._launch.arguments.BlockBytes",
         "devmod_runtime._launch.call.KernelCall",
         "devmod_runtime._launch.function.Function",
         "devmod_runtime._launch.function._references",

@@ -300,6 +300,122 @@ def test_assert_kernel_with_the_checks(device: devmod.Device, tmp_path: Path) ->
     assert refused.startswith("k.metal was not checked, since it cannot be compiled for the sim")
 
 
+GUARDED = """
+from pathlib import Path
+import numpy as np, devmod
+from devmod_simulators import SanitizeError
+device = devmod.device("opencl")
+before = [np.zeros(64, "float32"), np.arange(64, dtype="float32"), np.zeros(1, "int32")]
+
+def on_host(f):
+    arrays = [each.copy() for each in before]
+    f(*arrays, threads=64)
+    return arrays[0]
+
+def on_device(f):
+    arrays = [device.from_numpy(each) for each in before]
+    f(*arrays, threads=64)
+    return arrays[0].numpy()
+
+def prepared(f):
+    arrays = [device.from_numpy(each) for each in before]
+    f.bind(*arrays, threads=64)()
+    return arrays[0].numpy()
+
+def of_pyopencl(f):
+    import pyopencl as cl, pyopencl.array
+    queue = cl.CommandQueue(device.context)
+    arrays = [cl.array.to_device(queue, each) for each in before]
+    f(*arrays, threads=64)
+    return arrays[0].get()
+
+def in_program(f):
+    program = devmod.program("p", module, inputs=["x: float32[n]"], outputs=["y: float32[n]", "last: int32[1]"],
+                             steps=["reverse(y=y, x=x, last=last, threads=64)"])
+    return program["p"].on(device)(before[1])[0]
+
+for file in sorted(map(str, Path().glob("*.cl"))):
+    module = devmod.compile(Path(file), "opencl", block=64)
+    for call in (on_host, on_device, prepared, of_pyopencl, in_program):
+        try:
+            with devmod.guard(sanitize=file):
+                result = call(module["reverse"].on(device))
+            print(file, call.__name__, (result == before[1][::-1]).all())
+        except SanitizeError as error:
+            print(file, call.__name__, error.source)
+        except devmod.GuardError as error:
+            print(file, call.__name__, error.argument)
+try:
+    with devmod.guard(sanitize="other/k.cl"):
+        module["reverse"](*before, threads=64)
+except devmod.ArgumentError as error:
+    print(error)
+"""
+
+
+RECORD = """
+from pathlib import Path
+import numpy as np, devmod
+from devmod_simulators import SanitizeError
+f = devmod.compile(Path("fill.comp"), "vulkan")["fill"]
+for n in (64, 65):
+    for given in ({"a": 2.0, "n": n}, {"p": {"a": 2.0, "n": n}}):
+        y = np.zeros(64, "float32")
+        try:
+            with devmod.guard(sanitize="fill.comp"):
+                f(y=y, threads=n, **given)
+            print((y == 2).all())
+        except SanitizeError as error:
+            print(error.source)
+"""
+FILL = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer Y { float y[]; };
+layout(push_constant) uniform P { float a; int n; } p;
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < p.n)
+        y[i] = p.a;
+}
+"""
+
+
+@pytest.mark.row("R49")
+@pytest.mark.devices("vulkan")
+def test_a_guard_with_the_checks_takes_a_record(device: devmod.Device, tmp_path: Path) -> None:
+    (tmp_path / "fill.comp").write_text(FILL)
+    done = forked.python("-W", "ignore", "-c", RECORD, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["True", "True", *["fill.comp:8  y[i] = p.a;"] * 2]
+
+
+@pytest.mark.row("R49")
+@pytest.mark.devices("opencl")
+def test_a_guard_with_the_checks(device: devmod.Device, tmp_path: Path) -> None:
+    """The race and the read outside give the right result here."""
+    files = {
+        "innocent.cl": REVERSE,
+        "race.cl": REVERSE.replace("if (i == 63)", "if (i > 40)"),
+        "read.cl": REVERSE.replace("last[0] = i;", "last[0] = x[i + 1] > 1000 ? 0 : i;"),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "k.cl").write_text(REVERSE.replace("reverse", "other"))
+    done = forked.python("-W", "ignore", "-c", GUARDED, cwd=tmp_path)
+    assert done.stderr == ""
+    *lines, refused = done.stdout.splitlines()
+    expected = {
+        "innocent.cl": "True",
+        "race.cl": "race.cl:6  last[0] = i;",
+        "read.cl": "read.cl:6  last[0] = x[i + 1] > 1000 ? 0 : i;",
+    }
+    ways = ("on_host", "on_device", "prepared", "of_pyopencl", "in_program")
+    assert lines == [f"{file} {way} {text}" for file, text in expected.items() for way in ways]
+    assert refused == (
+        "guard(sanitize=): other/k.cl has no function 'reverse', so its launch was not checked; it has 'other'"
+    )
+
+
 @pytest.mark.row("R49")
 @pytest.mark.parametrize(
     ("language", "suffix", "target"), [("OpenCL C", "cl", "opencl"), ("Slang", "slang", "vulkan")]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import local
 from typing import Any
 
 from devmod import Array, Module, device
 from devmod.backend import environment_text
-from devmod.errors import CompileError, DevmodError, not_installed
+from devmod.errors import ArgumentError, CompileError, DevmodError, list_names, not_installed
 from devmod.targets import CHECKS_VARIABLE, SIMULATED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import numpy as np
+
     from devmod_runtime._launch.function import Function
+else:
+    from devmod.backend import np
 
 #: The exit status of a command that could not check a source.
 NOT_CHECKED = 3
@@ -74,31 +80,110 @@ def run_with_checks(command: str, checks: str) -> int:
     return int(import_module("devmod_simulators._command").run_with_checks(words, checks))
 
 
-def checked_call(own: Function, file: str, what: str) -> Callable[[Mapping[str, Any]], None]:
-    """Return what calls a function on the simulated GPU, with the arguments of a call, and raises
-    SanitizeError for a fault. `file` is its source, and `what` needs it.
+class SourceChecks:
+    """Calls the functions of a source on the simulated GPU, with its checks.
+
+    Parameters
+    ----------
+    file
+        The source.
+    what
+        What needs the checks, for messages.
 
     Raises
     ------
-    NotCheckedError
-        As `compile_for_checks`.
-    DeviceNotFoundError
-        This process uses a real driver of the kind already.
+    DevmodError
+        The simulated GPU is not installed.
     """
-    check_simulator(what)
-    sanitize = import_module("devmod_simulators").sanitize
-    with sanitize():  # PTX gets the lines of the source
-        module = compile_for_checks(file, own.kind)
-    function = module[own.name].on(device(SIMULATED))
-    block = own.block
 
-    def call(arguments: Mapping[str, Any]) -> None:
+    def __init__(self, file: str, what: str) -> None:
+        check_simulator(what)
+        self._file = file
+        self._what = what
+        #: The source by the kind that it is for.
+        self._modules: dict[str, Module] = {}
+        self._running = local()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this thread is in a call of the source."""
+        return getattr(self._running, "calls", False)
+
+    def function_for(self, own: Function) -> Function:
+        """Return the source's function in the place of another one.
+
+        Raises
+        ------
+        NotCheckedError
+            As `compile_for_checks`.
+        ArgumentError
+            The source has no such function.
+        DeviceNotFoundError
+            This process uses a real driver of the kind already.
+        """
+        module = self._modules.get(own.kind)
+        if module is None:
+            with import_module("devmod_simulators").sanitize():  # PTX gets the lines of the source
+                module = compile_for_checks(self._file, own.kind)
+            self._modules[own.kind] = module
+        if own.name not in module.function_names:
+            raise ArgumentError(
+                f"{self._what}: {self._file} has no function {own.name!r}, so its launch was not checked; it has "
+                f"{list_names(module.function_names)}",
+                kind=own.kind,
+                function=own.name,
+                argument="sanitize",
+            )
+        return module[own.name].on(device(SIMULATED))
+
+    def call(self, own: Function, arguments: Mapping[str, Any]) -> None:
+        """Call the source's function with copies of the arguments of a call, by name.
+
+        Raises
+        ------
+        SanitizeError
+            A check has found a fault.
+        """
+        function = self.function_for(own)
         values: dict[str, Any] = {}
-        if block is not None:
-            values["block"] = block
+        if own.block is not None:
+            values["block"] = own.block
+        copies: dict[int, Any] = {}  # an array that is given twice is one array
         for name, value in arguments.items():
-            values[name] = value.numpy() if isinstance(value, Array) else value
-        with sanitize():
-            function(**values)
+            if id(value) not in copies:
+                copies[id(value)] = _copied(value)
+            values[name] = copies[id(value)]
+        self._running.calls = True
+        try:
+            with import_module("devmod_simulators").sanitize():
+                function(**values)
+        finally:
+            self._running.calls = False
 
-    return call
+
+def _copied(value: Any) -> Any:
+    """Return an argument for the simulated GPU: arrays and images are copied."""
+    from devmod import Image, Sampler
+
+    if isinstance(value, Array):
+        return value.numpy()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Image):
+        image = device(SIMULATED).image(value.shape, value.format, layers=value.layers)
+        image.copy_from(value.numpy())
+        return image
+    if isinstance(value, Sampler):
+        return device(SIMULATED).sampler(
+            filter=value.filter, address=value.address, normalized=value.normalized
+        )
+    return value
+
+
+def checked_call(own: Function, file: str, what: str) -> Callable[[Mapping[str, Any]], None]:
+    """Return what calls a function on the simulated GPU, as `SourceChecks.call`. `file` is its
+    source, and `what` needs it. The source is compiled now.
+    """
+    checks = SourceChecks(file, what)
+    checks.function_for(own)
+    return partial(checks.call, own)

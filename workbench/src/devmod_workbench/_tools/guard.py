@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial, update_wrapper
 from itertools import count
 from math import prod
+from os import fspath
 from typing import NamedTuple
 
 from devmod import Array
@@ -32,6 +33,7 @@ from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
 from devmod_runtime import Device, DeviceArray, ProgramFunction
 from devmod_runtime._device.device import _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import dtype_of
+from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.call import CheckedProgramCall
@@ -43,6 +45,7 @@ from devmod_workbench._tools.observed import add, replaced
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import PathLike
     from typing import Any
 
     import numpy as np
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from devmod_runtime import Argument, Function, Stream
     from devmod_runtime._device.host import HostView
     from devmod_runtime._program.plan import Named, Step
+    from devmod_workbench._tools.checks import SourceChecks
     from devmod_workbench._tools.difference import Difference
     from devmod_workbench._tools.observed import Methods
 
@@ -75,11 +79,14 @@ class Zones(NamedTuple):
         The numbers of the arrays that are made, of which each has zones of its own bytes.
     fill
         The value of each byte of a new array.
+    checks
+        What calls each launched function on the simulated GPU too; None without `sanitize`.
     """
 
     nbytes: int
     numbers: Iterator[int]
     fill: int = FILL
+    checks: SourceChecks | None = None
 
 
 #: The numbers of all arrays in guards of a program.
@@ -87,7 +94,11 @@ _numbers = count()
 
 
 @contextmanager
-def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
+def guard(
+    bytes: int = 4096,  # noqa: A002 - a public name
+    *,
+    sanitize: str | PathLike[str] | None = None,
+) -> Iterator[None]:
     """Find writes past the ends of arrays, and to arrays that a kernel declares read-only.
 
     Each array that is made in the context, and the copy of each host array of a call, has a zone of
@@ -101,11 +112,17 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     bytes
         The size of a zone in bytes, 1 or more. It is rounded up to the alignment of the device. A
         write farther away is not found, and may still end the process.
+    sanitize
+        The file of the kernels' source. The source is compiled a second time, and each launch in
+        the context is first made on the simulated GPU of devmod-simulators, with copies of its
+        arguments and with its checks.
 
     Raises
     ------
     ArgumentError
         `bytes` is not an int of 1 or more.
+    DevmodError
+        `sanitize` is given, and devmod-simulators is not installed.
 
     Warns
     -----
@@ -116,17 +133,24 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     Notes
     -----
     A launch in the context raises GuardError if a zone has changed, or an array that the interface
-    of the function declares read-only. The steps of a program are launched one by one, each
-    temporary has memory of its own, and the error names the step. Arrays that were made before, and
-    those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the
-    size of the zones for a whole program.
+    of the function declares read-only. With `sanitize` it raises SanitizeError for a fault such as
+    a race, with the line; CompileError if the source cannot be compiled for the simulated GPU; and
+    ArgumentError if the source lacks the function. The steps of a program are launched one by one,
+    each temporary has memory of its own, and the error names the step. Arrays that were made
+    before, and those of other libraries, are not compared. The environment variable
+    ``DEVMOD_GUARD`` is the size of the zones for a whole program.
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(
             f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}",
             argument="bytes",
         )
-    with replaced(_methods(Zones(bytes, _numbers)), order=0):
+    checks = None
+    if sanitize is not None:
+        from devmod_workbench._tools.checks import SourceChecks
+
+        checks = SourceChecks(fspath(sanitize), "guard(sanitize=)")
+    with replaced(_methods(Zones(bytes, _numbers, checks=checks)), order=0):
         yield
 
 
@@ -384,6 +408,10 @@ class GuardedCall(KernelCall):
         **more: Any,
     ) -> None:
         self._zones = zones
+        self._arguments = args
+        #: What the call gives of its launch. `rest` has the stream and the shared memory.
+        launch = {"grid": grid, "block": block, "threads": threads, "shared_memory": rest[1]}
+        self._given = {name: value for name, value in launch.items() if value is not None}
         #: The arguments whose arrays have zones, and the memory of these.
         self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
         #: The bytes before the launch of those that the kernel declares read-only.
@@ -414,6 +442,10 @@ class GuardedCall(KernelCall):
         """Launch, and check the arrays. Those of the host are copied to arrays with zones, and
         back.
         """
+        checks = self._zones.checks
+        if checks is not None and checks.is_running:
+            return super().launch()
+        self.sanitize()
         transfers = self.transfers
         self.transfers = []
         device = self.stream.device
@@ -443,12 +475,46 @@ class GuardedCall(KernelCall):
         """Return a prepared launch whose arrays are compared after each call."""
 
         def checked() -> Any:
+            self.sanitize()
             self.keep()
             result = launch()
             self.check()
             return result
 
         return checked
+
+    def sanitize(self) -> None:
+        """Make the launch on the simulated GPU, whose checks raise SanitizeError."""
+        checks = self._zones.checks
+        if checks is None or self.shape is None:
+            return
+        function = self.function
+        arguments = function._signature.arguments
+        if len(self._arguments) > len(arguments) or not all(each.name for each in arguments):
+            raise ArgumentError(
+                f"{function.label}: guard(sanitize=) calls the source's function by the names of its arguments, and this call has launch "
+                "values or arguments without a name",
+                kind=function.kind,
+                function=function.name,
+                argument="sanitize",
+            )
+        values: dict[str, Any] = dict(self._given)
+        for argument, value in zip(arguments, self._arguments, strict=True):
+            values[argument.name] = self._host_value(argument, value)
+        checks.call(function, values)
+
+    def _host_value(self, argument: Argument, value: Any) -> Any:
+        """Return an argument in a form that a function of another device takes."""
+        if isinstance(value, BlockBytes):
+            place: Any = argument.param.at  # a block, and the byte there
+            base, shape, _ = scalar_shape(argument.type, ())
+            numbers = np.frombuffer(value, numpy_dtype(base), prod(shape), place[1]).tolist()
+            return numbers if shape else numbers[0]
+        if argument.kind == "buffer" and not isinstance(value, Array):
+            adopted: Any = self._launcher.adopt(value)
+            if adopted is not None:
+                return adopted[0].numpy()
+        return value
 
     def keep(self) -> None:
         """Fill the zones, and copy the arrays that the kernel declares read-only. One that another
