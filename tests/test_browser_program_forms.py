@@ -60,6 +60,14 @@ def test_the_digits_have_a_form(page: Browser) -> None:
     page.fill(argument("pictures", "Shape"), "3 × 7 × 8")
     press_run(page)
     assert list(problems(page)) == ["Shape"]
+    # The hint and the error have the rank of the argument.
+    hints = page.evaluate(
+        "return [...document.querySelectorAll('fieldset.array .hint')].map((each) => each.textContent)"
+    )
+    assert hints[0] == "3 lengths"
+    page.fill(argument("pictures", "Shape"), "64 × 64")
+    press_run(page)
+    assert problems(page) == {"Shape": "expected 3 lengths, such as 64 × 8 × 8"}
     assert low_contrast(page) == []
     assert page.messages() == []
 

@@ -34,6 +34,7 @@ class Server(http.server.ThreadingHTTPServer):
     """A plain file server, which lists what was asked for."""
 
     asked: list[str]
+    folder: Path
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -61,6 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (folder / "try.html").write_text(head + text, encoding="utf-8")
     made = Server(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     made.asked = []
+    made.folder = folder
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield made
@@ -75,6 +77,14 @@ def opened(browser: Browser, server: Server, **options: Any) -> None:
     browser.wait(
         "document.querySelector('.try button') || document.querySelector('#try-problem').textContent"
     )
+
+
+def test_a_page_from_the_disk_says_that_it_needs_a_server(browser: Browser, server: Server) -> None:
+    browser.open((server.folder / "try.html").as_uri(), {})
+    browser.wait("document.querySelector('#try-problem').textContent")
+    text = browser.text("#try-problem")
+    assert text.startswith("This page was opened from the disk, ")
+    assert "python -m http.server -d build/docs" in text
 
 
 def reads(browser: Browser) -> str:

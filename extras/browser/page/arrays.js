@@ -18,6 +18,13 @@ import { elementOf, filled, fromFile, planesOf, unitOf } from "./fills.js";
 const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
 const TYPES = { float32: "float32", int32: "int32", uint32: "uint32" };
 
+/** Return what the shape of an array of a rank is; 0 for any rank. */
+function shapeHint(rank) {
+  if (rank === 0) return "a length, or rows × columns";
+  if (rank === 1) return "a length";
+  return rank === 2 ? "rows × columns" : `${rank} lengths`;
+}
+
 /**
  * Return the fields of a buffer.
  * @param {import("./devmod-webgpu/interface.js").Param} param
@@ -30,11 +37,9 @@ export function arrayField(param, known, changed) {
   const element = () => elementOf(type || types.input.value, align);
   const least = Math.max(param.size, param.least);
   const lengths = least ? [Math.ceil(least / unitOf(element()))] : known;
-  const shape = labelled(
-    "Shape",
-    textInput(lengths.join(" × ") || "1"),
-    "a length, or rows × columns",
-  );
+  // A kernel takes an array of any rank.
+  const rank = param.isOpen === undefined ? 0 : known.length;
+  const shape = labelled("Shape", textInput(lengths.join(" × ") || "1"), shapeHint(rank));
   const fills = element().opaque
     ? { zeros: "zeros", file: "a file of raw bytes" }
     : {
@@ -72,7 +77,10 @@ export function arrayField(param, known, changed) {
   const read = async ({ limits }) => {
     const lengths = lengthsOf(
       shape,
-      "expected a length such as 1024, or rows × columns such as 64 × 64",
+      rank
+        ? `expected ${shapeHint(rank)}, such as ${known.join(" × ")}`
+        : "expected a length such as 1024, or rows × columns such as 64 × 64",
+      (count) => !rank || count === rank,
     );
     const count = productOf(lengths);
     const bytes = count * unitOf(element());
