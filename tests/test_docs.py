@@ -477,3 +477,19 @@ def check_docstring(named: tuple[str, object]) -> None:
         assert any(hasattr(place, error) for place in places), (
             f"{name} raises {error}, which is not an exception"
         )
+
+
+# -- the pictures
+
+
+def test_the_pictures_show_the_version_of_the_release() -> None:
+    """`make pictures` draws them anew after a change of the version."""
+    shown = set()
+    for path in sorted((DOCS / "images").glob("*.svg")):
+        text = path.read_text(encoding="utf-8").replace("&#160;", " ")
+        shown |= {
+            (path.name, version)
+            for version in re.findall(r"\bdevmod-[a-z]+ ([0-9]+\.[0-9]+\.[0-9]+)\b", text)
+        }
+    assert {name for name, _ in shown} >= {"doctor.svg", "inspect.svg"}
+    assert {version for _, version in shown} == {devmod.__version__}
