@@ -78,8 +78,8 @@ _NUMBERS = {
 }
 # Where to change: an operator of ONNX that tinygrad lacks or computes wrongly
 #   here: if ONNX defines it by others, `extras/models/src/devmod_models/_tinygrad/operators.py`
-#     (`OPERATORS`), `more_operators.py` there, `recurrent.py` for one that runs a cell for each
-#     position, `control.py` for one with graphs
+#     (`OPERATORS`), `more_operators.py` there, `fused.py` for one of Microsoft's, `recurrent.py`
+#     for one that runs a cell for each position, `control.py` for one with graphs
 #   also: `python tools/onnx_counts.py OPERATOR` runs its cases, and without a name writes the
 #     counts of docs/models.md
 #   tests: `tests/test_onnx_nodes.py`

@@ -442,7 +442,9 @@ def _maker(node: Node) -> str:
     """Return whose function computes a node."""
     function = OPERATORS.get(node.operator)
     if isinstance(function, dict):
-        function = function[max(each for each in function if each.version <= node.version)]
+        domain = Domain.from_onnx(node.domain)
+        versions = [each for each in function if each.domain == domain]
+        function = function[max(each for each in versions if each.version <= node.version)]
     if str(getattr(function, "__module__", "")).startswith("tinygrad."):
         return "tinygrad"
     return "devmod"

@@ -20,7 +20,7 @@ from tinygrad.nn.onnx import (
 from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad import more_operators, recurrent
+from devmod_models._tinygrad import fused, more_operators, recurrent
 from devmod_models._tinygrad.record import largest
 from devmod_models.onnx import TYPES
 
@@ -201,6 +201,7 @@ python_alu[Ops.FDIV] = lambda a, b: a * python_alu[Ops.RECIPROCAL](b) if b == 0 
 OPERATORS: dict[str, Any] = {
     **onnx_ops,
     **more_operators.OPERATORS,
+    **fused.OPERATORS,
     **{name: _narrow(name) for name in ("Abs", "Add", "Mul", "Neg", "Sub")},
     "Cast": _cast,
     "ConvInteger": _conv_integer,
@@ -219,6 +220,6 @@ OPERATORS: dict[str, Any] = {
     "TensorScatter": _of_copy("TensorScatter"),
     "Upsample": _upsample,
 }
-required_input_python_consts.update(more_operators.PYTHON_INPUTS)
+required_input_python_consts.update(more_operators.PYTHON_INPUTS | fused.PYTHON_INPUTS)
 # `_range` gets tensors, which have a type.
 del required_input_python_consts["Range"]

@@ -306,17 +306,23 @@ def quantized(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return ((rows / scale).round() + zero).clamp(0, 255), scale, zero
 
 
-def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
-    """Return the product by quantized weights of rows, which are quantized, too: once, and not for
-    each column.
+def quantized_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the steps of quantized rows for a product, and their scale: once, and not for each
+    column.
     """
+    numbers, scale, zero = quantized(rows)
+    steps = (numbers - zero).contiguous()
+    with recording():
+        Tensor.realize(steps)
+    return steps, scale
+
+
+def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product:
+    """Return the product by quantized weights of rows, which are quantized, too."""
 
     def product(number: int, rows: Tensor) -> Tensor:
         columns = weights[number].cast(dtypes.float32) - zero[number].cast(dtypes.float32)
-        numbers, step, shift = quantized(rows)
-        steps = (numbers - shift).contiguous()
-        with recording():
-            Tensor.realize(steps)
+        steps, step = quantized_rows(rows)
         return (steps @ columns) * (step * scale[number])
 
     return product
