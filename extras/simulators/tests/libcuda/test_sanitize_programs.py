@@ -431,6 +431,12 @@ def wait(stream):
     check(cuda.cuStreamWaitEvent(stream, event, 0))
 def sync(stream):
     check(cuda.cuStreamSynchronize(stream))
+flag = check(cuda.cuMemAlloc(4))
+check(cuda.cuMemsetD32(flag, 0, 1))
+def post(stream):
+    check(cuda.cuStreamWriteValue32(stream, flag, 1, 0))
+def take(stream):
+    check(cuda.cuStreamWaitValue32(stream, flag, 1, 1))
 """
 
 
@@ -456,7 +462,9 @@ def sync(stream):
         ("kernel(a); record(b); wait(b); copy(b)", "race between streams"),
         ("kernel(a); sync(b); copy(b)", "race between streams"),
         ("kernel(a); kernel(0, z); copy(b)", "race between streams"),
+        ("post(a); kernel(a); take(b); copy(b)", "race between streams"),
         ("kernel(a); record(a); wait(b); copy(b)", ""),
+        ("kernel(a); post(a); take(b); copy(b)", ""),
         ("kernel(a); copy(a)", ""),
         ("kernel(a); sync(a); copy(b)", ""),
         ("kernel(a); check(cuda.cuCtxSynchronize()); copy(b)", ""),

@@ -13,6 +13,7 @@ from devmod_simulators.ptx.ptx_types import Array
 Work = tuple[int, int]
 _WAITS = 4
 _QUEUED = 5
+_REACHED = 7
 #: The operations that are compared with later ones.
 _RECENT = 256
 
@@ -39,6 +40,13 @@ class Order:
             clock[stream] = number
             self.clocks[stream, number] = clock
             self.places[stream, number] = place
+        elif kind == _REACHED:
+            # What waits for the operation was queued before it knew what it has waited for.
+            for clock in self.clocks.values():
+                if clock.get(stream, 0) >= number:
+                    for work in self.waits.get(operation, []):
+                        self.join(clock, work)
+            self.waits.pop(operation, None)
         else:
             self.join(self.host, (stream, number))
 

@@ -139,6 +139,11 @@ void note_running(const Stream *stream, uint64_t number) {
     running.number = number;
 }
 
+const Stream *running_stream(uint64_t *number) {
+    *number = running.number;
+    return running.stream;
+}
+
 static void put_running(Bytes *bytes) {
     put_u64(bytes, (uintptr_t)running.stream);
     put_u64(bytes, running.number);

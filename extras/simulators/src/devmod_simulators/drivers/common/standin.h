@@ -165,7 +165,8 @@ struct Op {
     } *waits; /* what must be done before, in other streams */
     int wait_count;
     int (*run)(Op *op);
-    void (*drop)(Op *op); /* frees what `data` holds; may be NULL */
+    void (*drop)(Op *op);           /* frees what `data` holds; may be NULL */
+    bool (*is_ready)(const Op *op); /* of one that waits for a number in memory; may be NULL */
     const char *what;
     int references;  /* of a graph's operation, which never changes: copies of the graph share it */
     size_t size;     /* of the data */
@@ -239,14 +240,18 @@ typedef enum {
     NOTE_ACCESS,
     NOTE_WAITS,
     NOTE_QUEUED,
-    NOTE_KNOWN
+    NOTE_KNOWN,
+    NOTE_REACHED
 } Note;
 
-/* Note that an operation waits for work of a stream, that it is queued there as `number`, or that
- * the host knows the work up to `number` done. */
+/* Note that an operation waits for work of a stream, that it is queued there as `number`, that the
+ * host knows the work up to `number` done, or that a queued operation has come after what it has
+ * waited for since. */
 void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op);
 /* Note which operation runs. */
 void note_running(const Stream *stream, uint64_t number);
+/* Return the stream of the operation that runs, and set its number there. */
+const Stream *running_stream(uint64_t *number);
 
 /* ---- worker.c: the interpreter's process
  * ----------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "standin.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
@@ -94,6 +95,29 @@ static void finish(Stream *stream) {
         leave_group(stream);
 }
 
+static bool is_ready(const Op *op) {
+    for (int i = 0; i < op->wait_count; i++)
+        if (op->waits[i].stream->done < op->waits[i].number)
+            return false;
+    return !op->is_ready || op->is_ready(op);
+}
+
+/* Let something change memory: another stream of the group, or another thread of the program, which
+ * gets the lock for a millisecond. */
+static void wait_for_memory(const Stream *waiting) {
+    for (Stream *stream = waiting->group->streams; stream; stream = stream->next)
+        if (stream != waiting && !stream->running && stream->head && is_ready(stream->head)) {
+            stream_run(stream, stream->done + 1);
+            return;
+        }
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&progress, &big_lock, &end);
+}
+
 int stream_run(Stream *stream, uint64_t number) {
     static __thread int depth;
     depth++;
@@ -106,6 +130,8 @@ int stream_run(Stream *stream, uint64_t number) {
         stream->running = true;
         for (int i = 0; i < op->wait_count; i++)
             stream_run(op->waits[i].stream, op->waits[i].number);
+        while (op->is_ready && !stream->group->failed && !op->is_ready(op))
+            wait_for_memory(stream);
         note_running(stream, op->number);
         int code = stream->group->failed ? 0 : op->run(op);
         stream->running = false;
@@ -126,6 +152,8 @@ bool stream_step(Stream *stream) {
         note_order(NOTE_KNOWN, stream, stream->last, NULL);
         return true;
     }
+    if (stream->head && stream->head->is_ready && !stream->head->is_ready(stream->head))
+        return false;
     stepping = true;
     stream_run(stream, stream->done + 1);
     stepping = false;
