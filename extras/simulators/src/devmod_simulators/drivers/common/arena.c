@@ -130,6 +130,21 @@ static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, ui
     }
 }
 
+static Block *insert_block(Slice *slice, uint64_t start, uint64_t size) {
+    slice->blocks = with_room(slice->blocks, slice->count, sizeof *slice->blocks);
+    size_t index = index_behind(slice, start);
+    memmove(slice->blocks + index + 1, slice->blocks + index,
+            (slice->count - index) * sizeof *slice->blocks);
+    slice->blocks[index] = (Block){.start = start,
+                                   .size = size,
+                                   .number = ++block_number,
+                                   .live = true,
+                                   .preferred = -2,
+                                   .prefetched = -2};
+    slice->count++;
+    return &slice->blocks[index];
+}
+
 int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner,
                    Block **block) {
     int number = kind == BLOCK_DEVICE ? device : ARENA_HOST;
@@ -143,25 +158,32 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
         address = free_address(slice, end, start, size);
     if (!address)
         return CODE_OUT_OF_MEMORY;
-    slice->blocks = with_room(slice->blocks, slice->count, sizeof *slice->blocks);
-    size_t index = index_behind(slice, address);
-    memmove(slice->blocks + index + 1, slice->blocks + index,
-            (slice->count - index) * sizeof *slice->blocks);
-    slice->blocks[index] = (Block){.start = address,
-                                   .size = size,
-                                   .number = ++block_number,
-                                   .kind = kind,
-                                   .device = device,
-                                   .live = true,
-                                   .owner = owner,
-                                   .preferred = -2,
-                                   .prefetched = -2};
-    slice->count++;
+    *block = insert_block(slice, address, size);
+    (*block)->kind = kind;
+    (*block)->device = device;
+    (*block)->owner = owner;
     slice->used += rounded(size);
     slice->cursor = rounded(address + size + GAP);
-    *block = &slice->blocks[index];
     arena_renew(*block);
     return 0;
+}
+
+Block *arena_place(uint64_t start, uint64_t size, int device) {
+    Block *block = insert_block(&slices[ARENA_VIRTUAL], start, size);
+    block->device = device;
+    block->internal = true;
+    return block;
+}
+
+bool arena_charge(int device, uint64_t size, uint64_t limit) {
+    if (size > limit || slices[device].used > limit - size)
+        return false;
+    slices[device].used += size;
+    return true;
+}
+
+void arena_discharge(int device, uint64_t size) {
+    slices[device].used -= size;
 }
 
 /* New memory has no defined contents. A pattern shows a read before the first write; zeros would
@@ -171,17 +193,32 @@ void arena_renew(const Block *block) {
     memset(arena_view(block->start), PATTERN, size);
 }
 
-static void remove_block(Slice *slice, size_t index) {
-    Block block = slice->blocks[index];
-    uint64_t first = (block.start - base) / 4096 * 4096,
-             last = (block.start - base + block.size + 4095) / 4096 * 4096;
+void arena_clear(uint64_t start, uint64_t size) {
+    uint64_t first = (start - base) / 4096 * 4096,
+             last = (start - base + size + 4095) / 4096 * 4096;
     /* The gap keeps other blocks out of these pages. */
     (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
                      (off_t)(last - first));
-    slice->used -= rounded(block.size);
+}
+
+static void take_out(Slice *slice, size_t index) {
     slice->count--;
     memmove(slice->blocks + index, slice->blocks + index + 1,
             (slice->count - index) * sizeof *slice->blocks);
+}
+
+static void remove_block(Slice *slice, size_t index) {
+    Block block = slice->blocks[index];
+    arena_clear(block.start, block.size);
+    slice->used -= rounded(block.size);
+    take_out(slice, index);
+}
+
+void arena_unplace(uint64_t start) {
+    Slice *slice = &slices[ARENA_VIRTUAL];
+    size_t index = index_behind(slice, start);
+    if (index && slice->blocks[index - 1].start == start)
+        take_out(slice, index - 1);
 }
 
 bool arena_free(uint64_t start) {

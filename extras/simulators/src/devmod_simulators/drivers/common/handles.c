@@ -32,6 +32,7 @@ const char *handle_kind_name(int kind) {
         [HANDLE_ARRAY] = "arrays",
         [HANDLE_USER_OBJECT] = "user-objects",
         [HANDLE_MIPMAP] = "mipmapped-arrays",
+        [HANDLE_PHYSICAL] = "memory-handles",
     };
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";
 }

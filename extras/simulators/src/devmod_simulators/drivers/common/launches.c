@@ -61,10 +61,14 @@ static void put_ranges(Bytes *request, const Context *context, bool live) {
     size_t place = request->size;
     put_u32(request, 0);
     for (int slice = 0; slice < ARENA_SLICES; slice++) {
-        bool is_open = slice == ARENA_HOST || context->peers >> slice & 1;
+        bool is_open = slice == ARENA_HOST;
+        if (slice < ARENA_DEVICES)
+            is_open = context->peers >> slice & 1;
         for (size_t i = 0; i < arena_count(slice); i++) {
             Block *block = arena_at(slice, i);
             bool is_shared = block->pool && block->pool->access >> context->device & 1;
+            if (slice == ARENA_VIRTUAL)
+                is_shared = block->accessed_by >> context->device & 1;
             if (block->live != live || !(is_open || is_shared))
                 continue;
             put_u64(request, block->start);

@@ -47,8 +47,9 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 enum {
     ARENA_DEVICES = 8,
     ARENA_HOST = ARENA_DEVICES,
+    ARENA_VIRTUAL,
     ARENA_SLICES
-}; /* one slice of addresses for each device, one for the host */
+}; /* one slice of addresses for each device, one for the host, one for those that a program maps */
 
 #define SLICE_BYTES (UINT64_C(64) << 30)
 
@@ -70,7 +71,7 @@ typedef struct {
     void *owner;
     bool read_mostly; /* advice for managed memory: places are devices, -1 the host, -2 none */
     int preferred, prefetched;
-    unsigned accessed_by;
+    unsigned accessed_by;  /* of mapped memory: a bit for each device that has access */
     unsigned char *mirror; /* the registered memory that it stands for, or NULL */
     char *place;           /* with checks: the line of the program that allocated it */
 } Block;
@@ -102,6 +103,15 @@ bool arena_contains(uint64_t address);
 /* Return the stand-in's own view of the memory at `address`: the address itself cannot be accessed
  * by the process for device memory. */
 void *arena_view(uint64_t address);
+/* Take or give back bytes of a device without addresses. Return whether it has them. */
+bool arena_charge(int device, uint64_t size, uint64_t limit);
+void arena_discharge(int device, uint64_t size);
+/* Begin a block of mapped memory at an address in ARENA_VIRTUAL, and end one: the memory behind it
+ * stays. */
+Block *arena_place(uint64_t start, uint64_t size, int device);
+void arena_unplace(uint64_t start);
+/* Make the memory behind a range zeros that take no room. */
+void arena_clear(uint64_t start, uint64_t size);
 /* Return the bytes that a device's blocks (or the host's, ARENA_HOST) take. */
 uint64_t arena_used(int slice);
 /* Return the number of blocks in a slice, and one of them. */
@@ -127,6 +137,7 @@ enum {
     HANDLE_ARRAY,
     HANDLE_USER_OBJECT,
     HANDLE_MIPMAP,
+    HANDLE_PHYSICAL,
     HANDLE_KINDS
 };
 
