@@ -290,6 +290,15 @@ double OV powr(double x, double y) {
 }
 V2(powr, double, double, double)
 
+// libclc's roots of 1 and -1 are 0 for results near the smallest normal number.
+float OV libclc_rootn(float x, int n);
+float OV rootn(float x, int n) {
+    if (n == 1)
+        return x;
+    return n == -1 ? 1 / x : libclc_rootn(x, n);
+}
+V2(rootn, float, float, int)
+
 // -- remainders: exact, where libclc's are wrong for quotients beyond 2^1000 and for subnormal
 // numbers
 

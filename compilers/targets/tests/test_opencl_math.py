@@ -8,19 +8,17 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
 import opencl_functions as functions
 import pytest
-from opencl_functions import DTYPES, Array
+from opencl_functions import BLOCK, DTYPES, Array
 
 import devmod
 from devmod_simulators.ptx import run_ptx
 
 pytestmark = [pytest.mark.row("R58"), pytest.mark.once]
 TYPES = ("float", "double", "half")
-BLOCK = 128
 #: Draws of `make test`, and of `make test-all`.
 FEW = 1_000
 MANY = 100_000
@@ -49,51 +47,6 @@ def kernels(names: Sequence[str], parameters: str, body: Callable[[str], str]) -
     )
 
 
-def whole_blocks(*arrays: Array) -> list[Array]:
-    """Return the arrays without the elements after the last whole block."""
-    count = len(arrays[0]) // BLOCK * BLOCK
-    return [each[:count].copy() for each in arrays]
-
-
-def edges(type_: str) -> Array:
-    limits = np.finfo(DTYPES[type_])
-    tiny = limits.smallest_subnormal
-    values = [
-        *(0.0, -0.0, math.inf, -math.inf, math.nan, limits.max, -limits.max),
-        *(limits.tiny, -limits.tiny, tiny, -tiny, limits.tiny - tiny, limits.eps),
-        *(1 + limits.eps, 1 - limits.epsneg, -1 - limits.eps, 0.25, 0.75, math.pi, math.e),
-        # Where exponentials overflow and underflow, and near the zeros of lgamma.
-        *(88.7, -87.4, -103.9, 709.7, -745.1, 11.09, -17.3, 34.9, 127, 128, -149, -150, 1023),
-        *(1024, -1074, -1075, 171.6, 170, 35.1, -2.4570247382208006, -2.7476826467274127, 1e-20),
-        *(number / 2 for number in range(-60, 61)),
-    ]
-    with np.errstate(over="ignore", under="ignore"):
-        return np.array(values, DTYPES[type_])
-
-
-def draws(type_: str, count: int, seed: int) -> Array:
-    """Return the edges, numbers of all exponents, and numbers of usual size, in any order."""
-    random = np.random.default_rng(seed)
-    dtype = np.dtype(DTYPES[type_])
-    bits = random.integers(0, 256, count // 2 * dtype.itemsize, dtype=np.uint8).view(dtype)
-    usual = [
-        random.uniform(-10, 10, count // 4),
-        random.uniform(-1.2, 1.2, count // 8),
-        random.uniform(-100, 1000, count // 8),
-    ]
-    numbers = np.concatenate([edges(type_), bits, *(each.astype(dtype) for each in usual)])
-    random.shuffle(numbers)
-    return numbers
-
-
-def pairs(type_: str, count: int, seed: int) -> tuple[Array, Array]:
-    """Return pairs of draws, and all pairs of some edges."""
-    grid = np.meshgrid(edges(type_)[:40], edges(type_)[:40])
-    left = np.concatenate([draws(type_, count, seed), grid[0].ravel()])
-    right = np.concatenate([draws(type_, count, seed + 1), grid[1].ravel()])
-    return left, right
-
-
 UNARY_SOURCE = {
     type_: kernels(
         [*functions.UNARY],
@@ -109,7 +62,7 @@ UNARY_SOURCE = {
 @pytest.mark.parametrize("name", functions.UNARY)
 def test_functions_of_one_number(name: str, type_: str, count: int) -> None:
     function = functions.UNARY[name]
-    (x,) = whole_blocks(draws(type_, count, 1))
+    (x,) = functions.whole_blocks(functions.draws(type_, count, 1))
     results = np.zeros_like(x)
     run_on_gpu(UNARY_SOURCE[type_], f"k_{name}", [x, results])
     wrong = functions.wrong_results(function, type_, [x], results)
@@ -130,21 +83,12 @@ EXACT_SOURCE = {
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", functions.EXACT)
 def test_exact_functions_of_one_number(name: str, type_: str, count: int) -> None:
-    (x,) = whole_blocks(draws(type_, count, 2))
+    (x,) = functions.whole_blocks(functions.draws(type_, count, 2))
     results = np.zeros_like(x)
     run_on_gpu(EXACT_SOURCE[type_], f"k_{name}", [x, results])
     with np.errstate(all="ignore"):
         expected = functions.EXACT[name](x)
-    assert differences([x], results, expected) == []
-
-
-def differences(arguments: Sequence[Array], results: Array, expected: Array) -> list[Any]:
-    """Return the arguments with other results than the expected ones, five at most."""
-    wrong = np.flatnonzero(~functions.same(results, expected.astype(results.dtype)))
-    return [
-        (*(each[index] for each in arguments), results[index], expected[index])
-        for index in wrong[:5]
-    ]
+    assert functions.differences([x], results, expected) == []
 
 
 BINARY_SOURCE = {
@@ -161,11 +105,11 @@ BINARY_SOURCE = {
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", [*functions.BINARY, "powr"])
 def test_functions_of_two_numbers(name: str, type_: str, count: int) -> None:
-    x, y = pairs(type_, count, 3)
+    x, y = functions.pairs(type_, count, 3)
     if name == "powr":  # as pow, for x > 0
         chosen = (x > 0) & np.isfinite(x) & np.isfinite(y)
         x, y = x[chosen], y[chosen]
-    x, y = whole_blocks(x, y)
+    x, y = functions.whole_blocks(x, y)
     results = np.zeros_like(x)
     run_on_gpu(BINARY_SOURCE[type_], f"k_{name}", [x, y, results])
     function, reference = functions.BINARY["pow" if name == "powr" else name]
@@ -178,14 +122,14 @@ def test_functions_of_two_numbers(name: str, type_: str, count: int) -> None:
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", functions.EXACT_BINARY)
 def test_exact_functions_of_two_numbers(name: str, type_: str, count: int) -> None:
-    x, y = whole_blocks(*pairs(type_, count, 4))
+    x, y = functions.whole_blocks(*functions.pairs(type_, count, 4))
     results = np.zeros_like(x)
     run_on_gpu(BINARY_SOURCE[type_], f"k_{name}", [x, y, results])
     with np.errstate(all="ignore"):
         expected = functions.EXACT_BINARY[name](x, y)
         if name in functions.OPEN_ZERO:
             results, expected = results + 0, expected + 0
-    assert differences([x, y], results, expected) == []
+    assert functions.differences([x, y], results, expected) == []
 
 
 INTEGER_SOURCE = {
@@ -196,44 +140,16 @@ INTEGER_SOURCE = {
     )
     for type_ in TYPES
 }
-SOME_INTEGERS = (
-    *(0, 1, -1, 2, -2, 3, -3, 5, 23, 24, 126, 127, 128, -126, -148, -149, -150, 300, -300),
-    *(1022, 1023, -1022, -1074, 2098, -2098, 5000, -5000, 2**31 - 1, -(2**31)),
-)
-
-
-def with_integers(type_: str, count: int) -> list[Array]:
-    random = np.random.default_rng(5)
-    x = draws(type_, count, 6)
-    n = random.integers(-40, 40, len(x))
-    n[::7] = random.integers(-(2**31), 2**31, len(n[::7]))
-    grid = np.meshgrid(edges(type_), SOME_INTEGERS)
-    x = np.concatenate([x, grid[0].ravel()])
-    n = np.concatenate([n, grid[1].ravel()]).astype(np.int32)
-    return whole_blocks(x, n)
-
-
-def _special_power(x: Array, n: Array) -> Array:
-    return np.power(x.astype(np.longdouble), n)
-
-
-def _special_root(x: Array, n: Array) -> Array:
-    is_odd = n % 2 != 0
-    result = np.where(x == 0, 0.0, np.inf)
-    result = np.where(n < 0, np.where(x == 0, np.inf, 0.0), result)
-    result = np.where(is_odd, np.copysign(result, x), result)
-    no_root = (n == 0) | np.isnan(x) | (~is_odd & (x == -np.inf))
-    return np.where(no_root, np.nan, result)
 
 
 @pytest.mark.parametrize("count", [FEW, VOLUME])
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", functions.WITH_INTEGER)
 def test_functions_of_a_number_and_an_integer(name: str, type_: str, count: int) -> None:
-    x, n = with_integers(type_, count)
+    x, n = functions.with_integers(type_, count)
     results = np.zeros_like(x)
     run_on_gpu(INTEGER_SOURCE[type_], f"k_{name}", [x, n, results])
-    reference = {"pown": _special_power, "rootn": _special_root}[name]
+    reference = {"pown": functions.special_power, "rootn": functions.special_root}[name]
     with np.errstate(all="ignore"):
         special = reference(x, n).astype(x.dtype)
     wanted = (x == 0) | ~np.isfinite(x) | (n != 0)
@@ -246,13 +162,13 @@ def test_functions_of_a_number_and_an_integer(name: str, type_: str, count: int)
 
 @pytest.mark.parametrize("type_", TYPES)
 def test_ldexp(type_: str) -> None:
-    x, n = with_integers(type_, FEW)
+    x, n = functions.with_integers(type_, FEW)
     results = np.zeros_like(x)
     run_on_gpu(INTEGER_SOURCE[type_], "k_ldexp", [x, n, results])
     limited = np.clip(n, -5000, 5000).astype(np.int32)
     with np.errstate(all="ignore"):
         expected = np.ldexp(x.astype(np.longdouble), limited).astype(x.dtype)
-    assert differences([x, n], results, expected) == []
+    assert functions.differences([x, n], results, expected) == []
 
 
 @pytest.mark.parametrize("type_", TYPES)
@@ -274,13 +190,13 @@ def test_functions_of_three_numbers(type_: str) -> None:
     expected = [
         functions.rounded(type_, Fraction(a) * Fraction(b) + Fraction(c)) for a, b, c in rows
     ]
-    assert differences([x, y, w], fused, np.array(expected)) == []
+    assert functions.differences([x, y, w], fused, np.array(expected)) == []
     results = np.zeros_like(x)
     run_on_gpu(source, "k_mad", [x, y, w, results])
     assert ((results == fused) | (results == x * y + w)).all()
 
-    x, y = pairs(type_, FEW, 7)
-    x, y, w = whole_blocks(x, y, np.roll(x, 11))
+    x, y = functions.pairs(type_, FEW, 7)
+    x, y, w = functions.whole_blocks(x, y, np.roll(x, 11))
     results = np.zeros_like(x)
     run_on_gpu(source, "k_clamp", [x, y, w, results])
     known = ~(np.isnan(x) | np.isnan(y) | np.isnan(w))
@@ -311,7 +227,7 @@ def test_functions_with_a_second_result(type_: str) -> None:
     }
     parameters = f"global const {type_} *x, global {type_} *y, global {type_} *z"
     source = kernels([*parts], parameters, lambda name: parts[name])
-    (x,) = whole_blocks(draws(type_, FEW, 8))
+    (x,) = functions.whole_blocks(functions.draws(type_, FEW, 8))
     first, second = {}, {}
     for name in parts:
         first[name], second[name] = np.zeros_like(x), np.zeros_like(x)
@@ -319,20 +235,26 @@ def test_functions_with_a_second_result(type_: str) -> None:
 
     with np.errstate(all="ignore"):
         part, whole = np.modf(x)
-        assert differences([x], first["modf"], part) == []
-        assert differences([x], second["modf"], whole) == []
+        assert functions.differences([x], first["modf"], part) == []
+        assert functions.differences([x], second["modf"], whole) == []
         floor = np.floor(x)
         below_one = np.nextafter(x.dtype.type(1), x.dtype.type(0))
         rest = np.minimum((x.astype(np.longdouble) - floor).astype(x.dtype), below_one)
         rest = np.where(np.isinf(x) | (x == 0), np.copysign(x.dtype.type(0), x), rest)
-        assert differences([x], first["fract"], rest) == []
-        assert differences([x], second["fract"], floor) == []
+        assert functions.differences([x], first["fract"], rest) == []
+        assert functions.differences([x], second["fract"], floor) == []
         mantissa, exponent = np.frexp(x)
-        assert differences([x], first["frexp"], mantissa) == []
+        assert functions.differences([x], first["frexp"], mantissa) == []
         finite = np.isfinite(x)
-        assert differences([x[finite]], second["frexp"][finite] + 0, exponent[finite] + 0.0) == []
+        assert (
+            functions.differences([x[finite]], second["frexp"][finite] + 0, exponent[finite] + 0.0)
+            == []
+        )
         finite &= x != 0
-        assert differences([x[finite]], second["ilogb"][finite] + 0, exponent[finite] - 1.0) == []
+        assert (
+            functions.differences([x[finite]], second["ilogb"][finite] + 0, exponent[finite] - 1.0)
+            == []
+        )
 
     for name, results in (("sin", first["sincos"]), ("cos", second["sincos"])):
         assert functions.wrong_results(functions.UNARY[name], type_, [x], results) == []
@@ -342,7 +264,7 @@ def test_functions_with_a_second_result(type_: str) -> None:
         known = np.isfinite(x) & ((x > 0) | (x != np.floor(x)))
     known_x = x[known]
     signs = np.where((known_x > 0) | (np.floor(known_x) % 2 == 0), 1.0, -1.0)
-    assert differences([x[known]], second["lgamma_r"][known], signs) == []
+    assert functions.differences([x[known]], second["lgamma_r"][known], signs) == []
 
     y = x[np.arange(len(x)) ^ 1]
     finite = np.isfinite(x) & np.isfinite(y) & (y != 0)
@@ -350,8 +272,11 @@ def test_functions_with_a_second_result(type_: str) -> None:
         _quotient(a, b) for a, b in zip(x[finite].tolist(), y[finite].tolist(), strict=True)
     ]
     rests, quotients = np.array(expected).T
-    assert differences([x[finite], y[finite]], first["remquo"][finite], rests) == []
-    assert differences([x[finite], y[finite]], second["remquo"][finite] + 0, quotients + 0) == []
+    assert functions.differences([x[finite], y[finite]], first["remquo"][finite], rests) == []
+    assert (
+        functions.differences([x[finite], y[finite]], second["remquo"][finite] + 0, quotients + 0)
+        == []
+    )
     assert np.isnan(first["remquo"][~(np.isfinite(x) & (y != 0)) | np.isnan(y)]).all()
 
 
@@ -386,7 +311,7 @@ def test_vectors_have_the_results_of_their_numbers(type_: str) -> None:
             )
         for width in (3, 16):
             x = np.random.default_rng(9).uniform(-9, 9, 17 * width).astype(DTYPES[type_])
-            x[::5] = edges(type_)[: len(x[::5])]
+            x[::5] = functions.edges(type_)[: len(x[::5])]
             results, expected = np.zeros_like(x[:-width]), np.zeros_like(x[:-width])
             with np.errstate(all="ignore"):
                 run_ptx(_ptx(source), f"v{width}", 1, 16, [x, results])
