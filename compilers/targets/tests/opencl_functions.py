@@ -470,3 +470,65 @@ def special_root(x: Array, n: Array) -> Array:
     result = np.where(is_odd, np.copysign(result, x), result)
     no_root = (n == 0) | np.isnan(x) | (~is_odd & (x == -np.inf))
     return np.where(no_root, np.nan, result)
+
+
+#: The functions of float that have a half_ and a native_ form.
+FAST = {
+    **{
+        name: UNARY[name].exact
+        for name in ["cos", "exp", "exp2", "exp10", "log", "log2", "log10", "rsqrt", "sin", "tan"]
+    },
+    "recip": lambda x: 1 / x,
+    "sqrt": _logarithm(mp.sqrt),
+}
+FAST_BINARY = {"divide": BINARY["divide"][0].exact, "powr": _power}
+#: OpenCL's bound for half_, in ULP.
+HALF_BOUND = 8192
+#: An implementation defines the error of native_. This is devmod's, relative to the larger of the
+#: result and 1; for tan, to 1 + result^2, which is its slope.
+NATIVE_BOUND = 4e-6
+
+
+def fast_source() -> str:
+    """Return a source with a kernel for each function."""
+    return "".join(
+        f"kernel void k_{prefix}_{name}(global const float *x, global const float *y, global float *z)"
+        f" {{ size_t i = get_global_id(0); z[i] = {prefix}_{name}({arguments}); }}\n"
+        for prefix in ("half", "native")
+        for names, arguments in ((FAST, "x[i]"), (FAST_BINARY, "x[i], y[i]"))
+        for name in names
+    )
+
+
+def wrong_fast(run: Callable[[str, str, Sequence[Array]], object], count: int) -> list[str]:
+    """Return the half_ and native_ functions beyond their bounds. `run` takes a source, the name of
+    a kernel and its arguments.
+    """
+    random = np.random.default_rng(12)
+    x, y = random.uniform(0.05, 10, (2, count)).astype(np.float32)
+    signed = (x * random.choice([-1, 1], count)).astype(np.float32)
+    problems = []
+    for name, exact in (FAST | FAST_BINARY).items():
+        a = signed
+        if name in ("log", "log2", "log10", "rsqrt", "sqrt", "powr"):
+            a = x
+        pairs = list(zip(a.tolist(), y.tolist(), strict=True))
+        with mp.workprec(PRECISION):
+            if name in FAST:
+                expected = [exact(mpf(left)) for left, _ in pairs]
+            else:
+                expected = [exact(mpf(left), mpf(right)) for left, right in pairs]
+            for prefix in ("half", "native"):
+                results = np.zeros_like(a)
+                run(fast_source(), f"k_{prefix}_{name}", [a, y, results])
+                both = list(zip(results.tolist(), expected, strict=True))
+                if prefix == "half":
+                    error = max(ulps("float", result, number) for result, number in both)
+                    bound = float(HALF_BOUND)
+                else:
+                    power = 1 + (name == "tan")
+                    error = max(float(abs(r - e) / max(abs(e) ** power, 1)) for r, e in both)
+                    bound = NATIVE_BOUND
+                if not error <= bound:
+                    problems.append(f"{prefix}_{name}: {error:.3g} > {bound}")
+    return problems

@@ -317,3 +317,8 @@ def test_vectors_have_the_results_of_their_numbers(type_: str) -> None:
                 run_ptx(_ptx(source), f"v{width}", 1, 16, [x, results])
                 run_ptx(_ptx(source), "s", 1, 16 * width, [x, expected, np.int32(width)])
             assert functions.same(results, expected).all(), call
+
+
+@pytest.mark.parametrize("count", [8 * BLOCK, pytest.param(800 * BLOCK, marks=pytest.mark.volume)])
+def test_fast_functions(count: int) -> None:
+    assert functions.wrong_fast(run_on_gpu, count) == []

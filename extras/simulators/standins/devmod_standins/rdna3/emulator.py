@@ -32,8 +32,9 @@ _GL0_INVALIDATE = 0xE0AC0000
 _GL1_INVALIDATE = 0xE0B00000
 _NOP = 0xBF800000
 #: Texts of the emulator's instructions that are wrong for zeros and subnormal numbers, or where a
-#: power of two is infinite or 0 and the product is not. In double they are right.
+#: power of two is infinite or 0 and the product is not.
 _CORRECTIONS = {
+    "S0.f64 * 2.0 ** S1.i32": "S0.f64 * 2.0 ** (S1.i32 >> 1) * 2.0 ** (S1.i32 - (S1.i32 >> 1))",
     "S0.f32 * 2.0F ** S1.i32": "f64_to_f32(f32_to_f64(S0.f32) * 2.0 ** S1.i32)",
     "isNAN(64'F(S0.f32))) then\nD0.f32 = S0.f32\nelse\nD0.f32 = mantissa(S0.f32)": (
         "isNAN(64'F(S0.f32)) || S0.f32 == 0.0F) then\nD0.f32 = S0.f32\nelse\n"
