@@ -279,6 +279,32 @@ def test_a_stream_has_its_context_where_none_is_current(context: Any) -> None:
     driver.cuStreamDestroy(stream)
 
 
+def test_a_context_has_a_number_that_no_other_one_has_had(
+    context: Any, standin: StandinDriver
+) -> None:
+    first = driver.cuCtxCreate(None, 0, 0)
+    number = driver.cuCtxGetId(first)
+    assert number == driver.cuCtxGetId(None) != driver.cuCtxGetId(context)
+    stream = driver.cuStreamCreate(0)
+    numbers = {driver.cuStreamGetId(stream), driver.cuStreamGetId(0)}
+    driver.cuStreamDestroy(stream)
+    driver.cuCtxDestroy(first)
+    assert errors.cuCtxGetId(first) == "CUDA_ERROR_CONTEXT_IS_DESTROYED"
+    driver.cuCtxSetCurrent(context)
+    numbers |= {driver.cuStreamGetId(stream := driver.cuStreamCreate(0))}
+    assert len(numbers) == 3
+    driver.cuStreamDestroy(stream)
+
+
+def test_a_primary_context_is_active_once_it_is_retained(context: Any) -> None:
+    states = [driver.cuDevicePrimaryCtxGetState(0)]
+    driver.cuDevicePrimaryCtxRelease(0)
+    states.append(driver.cuDevicePrimaryCtxGetState(0))
+    driver.cuDevicePrimaryCtxRetain(0)
+    states.append(driver.cuDevicePrimaryCtxGetState(0))
+    assert states == [(0, 1), (0, 0), (0, 1)]
+
+
 @pytest.mark.volume_but
 def test_ranges_of_managed_memory_are_prefetched_and_discarded_together() -> None:
     pair = [driver.cuMemAllocManaged(4096, 1) for _ in range(2)]

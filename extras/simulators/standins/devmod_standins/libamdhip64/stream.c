@@ -24,6 +24,14 @@ HIP(hipStreamGetDevice, CURRENT) {
     return CODE_SUCCESS;
 }
 
+HIP(hipStreamGetId, CURRENT) {
+    Stream *object;
+    CHECK(streamId, CODE_INVALID_VALUE);
+    TRY(stream_of(stream, &object));
+    *streamId = (uintptr_t)object; /* the structure stays */
+    return CODE_SUCCESS;
+}
+
 HIP_FORWARD(hipLaunchHostFunc, CURRENT, stream_call(stream, fn, userData))
 
 /* ---- captures

@@ -73,6 +73,14 @@ API_IF(pvalue, cuCtxGetLimit, CURRENT) {
     return CUDA_SUCCESS;
 }
 
+/* A context that was destroyed is an error of this function, not a misuse of the API. */
+API_IF(ctxId, cuCtxGetId, READY) {
+    Context *context = ctx ? handle_peek(HANDLE_CONTEXT, ctx) : current_context();
+    CHECK(context, ctx ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT);
+    *ctxId = (uintptr_t)context; /* the structure stays */
+    return CUDA_SUCCESS;
+}
+
 ANSWER(cuCtxGetCacheConfig, CURRENT, pconfig, current_context()->cache)
 
 FORWARD(cuCtxSetCacheConfig, CURRENT, (current_context()->cache = config, CUDA_SUCCESS))

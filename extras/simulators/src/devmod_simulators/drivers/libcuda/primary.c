@@ -23,6 +23,14 @@ API(cuDevicePrimaryCtxRelease, READY) {
     return CUDA_SUCCESS;
 }
 
+API_IF(flags &&active, cuDevicePrimaryCtxGetState, READY) {
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    Context *context = devices[dev].primary;
+    *flags = 0;
+    *active = context && context->references;
+    return CUDA_SUCCESS;
+}
+
 API(cuDevicePrimaryCtxReset, READY) {
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     Context *context = devices[dev].primary;
