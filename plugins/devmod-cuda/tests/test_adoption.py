@@ -243,8 +243,8 @@ def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> N
         with pytest.raises(devmod.ArgumentError) as caught:
             add(Described(c, data=(pointer, False)), b, c, 64, grid=1, block=64)
     assert str(caught.value) == (
-        f"the cuda function 'add': argument 1 'a' belongs to another CUDA context of {device}, and devmod uses the primary one, as PyTorch "
-        "and CuPy do; make it in the primary context (pycuda: import pycuda.autoprimaryctx in place of pycuda.autoinit)"
+        f"the cuda function 'add': argument 1 'a' belongs to another CUDA context of {device}, which has no device of devmod: make one with "
+        "devmod.device(context), or with devmod_cuda.current_device() while the context is current, and keep it during the call"
     )
 
 

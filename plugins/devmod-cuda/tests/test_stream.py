@@ -75,8 +75,8 @@ def test_a_stream_of_another_context(device: Any, add: Any) -> None:
             block=64,
             stream=CUDA.foreign_stream("own", handle),
         ) == (
-            "stream= is a stream of a CUDA context that is not a device's primary one, and devmod uses the primary contexts, as PyTorch "
-            "and CuPy do (pycuda: import pycuda.autoprimaryctx in place of pycuda.autoinit)"
+            "stream= is a stream of a CUDA context that has no device of devmod: make one with devmod.device(context), or with "
+            "devmod_cuda.current_device() while the context is current, and keep it during the call"
         )
         add(a, b, c, 64, grid=1, block=64)  # the current context is the other one
         device.driver.call("destroy_stream", handle)

@@ -1,10 +1,15 @@
-"""devmod-cuda: its list of devices, and `tensor_map`. Importing it loads no driver and no driver
-library.
+"""devmod-cuda: its list of devices, devices over contexts and streams of other libraries, and
+`tensor_map`. Importing it loads no driver and no driver library.
 
 docs/design/cuda.md has the reasons.
 """
 
 from __future__ import annotations
+
+from devmod_driver_api import is_for_hip
+
+#: The packages with contexts and streams of CUDA.
+_PACKAGES = ("cuda", "cupy", "numba", "pycuda", "torch")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +24,39 @@ def devices() -> Sequence[Device]:
     from devmod_cuda._device import devices as list_devices
 
     return list_devices()
+
+
+def adopt(handle: object) -> Device | None:
+    """Entry point ``devmod.adopt.cuda``: return the device over a context or a stream of another
+    library; None for other objects.
+    """
+    package = type(handle).__module__.partition(".")[0]
+    if package not in _PACKAGES and not hasattr(type(handle), "__cuda_stream__"):
+        return None
+    if is_for_hip(package):
+        return None
+    from devmod_cuda._launch import ADOPTION
+
+    return ADOPTION.adopt_device(handle)
+
+
+def current_device() -> Device:
+    """Return the device over the thread's current CUDA context, whichever library has made it.
+
+    It is that of `devmod.device` for the primary context of a device. Otherwise it is a device over
+    the context, which its library keeps: `devmod.device` with an object of the library references
+    that object.
+
+    Raises
+    ------
+    ArgumentError
+        No context is current in this thread.
+    DeviceNotFoundError
+        There is no driver or no device.
+    """
+    from devmod_cuda._launch import ADOPTION
+
+    return ADOPTION.current_device()
 
 
 def tensor_map(

@@ -79,6 +79,10 @@ FUNCTIONS = {
     "device_memory": DriverFunction("cuDeviceTotalMem", (_size,), (c_int,), "cuDeviceTotalMem_v2"),
     "retain_primary_context": DriverFunction("cuDevicePrimaryCtxRetain", (_handle,), (c_int,)),
     "current_context": DriverFunction("cuCtxGetCurrent", (_handle,), ()),
+    "context_id": DriverFunction("cuCtxGetId", (c_uint64,), (_handle,), results_last=True),
+    "primary_state": DriverFunction(
+        "cuDevicePrimaryCtxGetState", (_number, c_int), (c_int,), results_last=True
+    ),
     "set_context": DriverFunction("cuCtxSetCurrent", (), (_handle,)),
     "push_context": DriverFunction("cuCtxPushCurrent", (), (_handle,), "cuCtxPushCurrent_v2"),
     "pop_context": DriverFunction("cuCtxPopCurrent", (_handle,), (), "cuCtxPopCurrent_v2"),
@@ -160,6 +164,7 @@ FUNCTIONS = {
     "destroy_graph": DriverFunction("cuGraphDestroy", (), (_handle,)),
     # Results behind the parameters:
     "stream_context": DriverFunction("cuStreamGetCtx", (_handle,), (_handle,), results_last=True),
+    "stream_id": DriverFunction("cuStreamGetId", (c_uint64,), (_handle,), results_last=True),
     "end_capture": DriverFunction("cuStreamEndCapture", (_handle,), (_handle,), results_last=True),
     "is_capturing": DriverFunction("cuStreamIsCapturing", (c_int,), (_handle,), results_last=True),
     "param_info": DriverFunction(
@@ -298,6 +303,13 @@ class CudaDriver(Driver):
             return int(self.call("current_device"))
         finally:
             self.call("pop_context")
+
+    def context_id(self, context: int) -> int:
+        return int(self.call("context_id", context))
+
+    def has_primary_context(self, device: int) -> bool:
+        _, is_active = self.call("primary_state", device)
+        return bool(is_active)
 
     # -- memory
 

@@ -18,10 +18,16 @@ from devmod.backend import (
 )
 from devmod.errors import ArgumentError, FormatError
 from devmod_cuda._binaries import UNKNOWN
-from devmod_cuda._calls import CUDA, LEGACY_STREAM, CudaDriver
+from devmod_cuda._calls import CUDA, CudaDriver
 from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._tensor_map import TensorMap
-from devmod_driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
+from devmod_driver_api.adoption import (
+    Adoption,
+    is_contiguous,
+    library_of,
+    number_of,
+    strided_error,
+)
 from devmod_driver_api.api import COOPERATIVE, DriverError, describe
 from devmod_driver_api.driver import DriverLaunchConfig
 from devmod_driver_api.kernel import (
@@ -33,7 +39,7 @@ from devmod_driver_api.kernel import (
 )
 from devmod_driver_api.kernel import parameter_layout as make_layout
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry, ParamPlace
-from devmod_runtime import DeviceArray, LaunchConfig, fork_safe
+from devmod_runtime import DeviceArray, LaunchConfig, check_driver, fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     from devmod_cuda._textures import ImagePlaces
     from devmod_driver_api.adoption import Adopted, AdoptedImage
     from devmod_driver_api.binaries import DriverBinaries, LoadedBinary
-    from devmod_driver_api.device import DriverStream
+    from devmod_driver_api.device import DriverDevice, DriverStream
 
     Dims = tuple[int, int, int]
 
@@ -58,6 +64,8 @@ if TYPE_CHECKING:
 
 #: The CUDA arrays of other libraries, each with its attribute for the handle.
 _ARRAYS = {("cupy", "CUDAarray"): "ptr", ("pycuda", "Array"): "handle"}
+#: The contexts of other libraries, which have an attribute `handle`.
+_CONTEXTS = {("cuda", "Context"), ("numba", "Context"), ("pycuda", "Context")}
 #: pycuda's objects for untyped memory.
 _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")
 
@@ -65,9 +73,41 @@ _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation
 class CudaAdoption(Adoption):
     """The arrays and the streams of other libraries for CUDA."""
 
-    stream_advice = " (pycuda: import pycuda.autoprimaryctx in place of pycuda.autoinit)"
-    array_advice = f"; make it in the primary context{stream_advice}"
-    stream_attributes: Mapping[str, str] = {**Adoption.stream_attributes, "pycuda": "handle"}
+    advice = (
+        "devmod.device(context), or with devmod_cuda.current_device() while the context is current"
+    )
+    stream_attributes: Mapping[str, str] = {
+        **Adoption.stream_attributes,
+        "numba": "handle",
+        "pycuda": "handle",
+    }
+
+    def current_device(self) -> CudaDevice:
+        """Return the device over the thread's current context."""
+        check_driver("cuda")
+        handle = self.devices()[0].driver.call("current_context")
+        if not handle:
+            raise ArgumentError(
+                "current_device: no CUDA context is current in this thread. Make one current with its library, or use "
+                "devmod.device('cuda')",
+                kind="cuda",
+            )
+        device = self.adopted.over_context(handle, None, "a context that was current")
+        assert isinstance(device, CudaDevice)
+        return device
+
+    def _adopt_device(self, value: Any, title: str) -> DriverDevice | None:
+        if library_of(value) == "cuda" and type(value).__name__ == "Device":
+            return self.device(value.device_id)
+        return super()._adopt_device(value, title)
+
+    def context_handle(self, value: Any) -> int | None:
+        if (library_of(value), type(value).__name__) not in _CONTEXTS:
+            return None
+        handle = value.handle
+        if handle is None:
+            raise ValueError("it is closed")
+        return number_of(handle)
 
     def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
         library = library_of(value)
@@ -118,9 +158,9 @@ class CudaAdoption(Adoption):
             raise strided_error(value)
         array = self.array(None, int(address or 0), shape, name, value, read_only=bool(read_only))
         handle = interface.get("stream")
-        if handle is None and library_of(value) == "pycuda":
-            handle = LEGACY_STREAM  # pycuda's arrays use the default stream, unless each call names another one
         if handle is None:
+            if library_of(value) == "pycuda":
+                return array, self.default_order(array.device)  # type: ignore[arg-type]
             return array, None
         return array, self.stream_over(int(handle), value, array.device)  # type: ignore[arg-type]
 
@@ -134,7 +174,7 @@ class CudaAdoption(Adoption):
             with device.context:
                 start, size = device.driver.call("memory_range", address)
             nbytes = start + size - address
-        return self._adopt_untyped(value, address, nbytes), device.default_stream
+        return self._adopt_untyped(value, address, nbytes), self.default_order(device)
 
     def _adopt_image(self, value: Any, handle: int) -> AdoptedImage:
         """Adopt a CUDA array. It has no device of its own: it is used in the thread's current
@@ -357,7 +397,9 @@ class CudaKernel(DriverKernel):
         """
         for number in self._tensor_maps:
             value = values[number]
-            if not isinstance(value, TensorMap) or value.array.device is self.device:
+            if not isinstance(value, TensorMap):
+                continue
+            if value.array.device.memory_space is self.device.memory_space:
                 continue
             interface = self.info.interface
             name = ""

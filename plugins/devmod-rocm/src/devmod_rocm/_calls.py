@@ -93,6 +93,7 @@ FUNCTIONS = {
     "is_stream_done": DriverFunction("hipStreamQuery", (), (_handle,)),
     "wait_event": DriverFunction("hipStreamWaitEvent", (), (_handle, _handle, _number)),
     "stream_context": DriverFunction("hipStreamGetDevice", (c_int,), (_handle,), results_last=True),
+    "stream_id": DriverFunction("hipStreamGetId", (c_uint64,), (_handle,), results_last=True),
     "create_event": DriverFunction("hipEventCreateWithFlags", (_handle,), (_number,)),
     "destroy_event": DriverFunction("hipEventDestroy", (), (_handle,)),
     "record_event": DriverFunction("hipEventRecord", (), (_handle, _handle)),
@@ -246,6 +247,20 @@ class HipDriver(Driver):
     def context_device(self, context: int) -> int:
         return context
 
+    def context_id(self, context: int) -> int:
+        return context
+
+    def has_primary_context(self, device: int) -> bool:
+        return True
+
+    def stream_id(self, stream: int) -> int:
+        try:
+            return super().stream_id(stream)
+        except DriverError as error:
+            if error.name == HIP.not_supported:
+                return 0  # HIP before 7.1
+            raise
+
     def context_functions(
         self, context: int
     ) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
@@ -319,9 +334,14 @@ class HipDriver(Driver):
         return "hipModuleLaunchKernel", self._launch, (*arguments, None)
 
     def prepare_launch(
-        self, context: int, launch: LaunchCall, explain: Callable[[DriverError], Exception]
+        self,
+        context: int,
+        launch: LaunchCall,
+        explain: Callable[[DriverError], Exception],
+        *,
+        stays: bool = True,
     ) -> Callable[[], object]:
-        launch_here = super().prepare_launch(context, launch, explain)
+        launch_here = super().prepare_launch(context, launch, explain, stays=stays)
         if self.device_count() == 1:
             return launch_here
         # The null stream is that of the current device, and HIP 7 refuses a stream of another

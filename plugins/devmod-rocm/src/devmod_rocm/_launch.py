@@ -47,6 +47,14 @@ class RocmAdoption(Adoption):
             return int(value)
         return super().stream_handle(value)
 
+    def own_device(self, value: Any, handle: int, title: str) -> DriverDevice:
+        try:
+            return self.device_of_stream(value, handle)
+        except ArgumentError as error:
+            if isinstance(error.__cause__, DriverError):
+                raise error.__cause__ from None
+            raise
+
     def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
         items = self.devices()
         if len(items) == 1:

@@ -10,12 +10,19 @@ from __future__ import annotations
 import sys
 from ctypes import c_int64
 
-from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
-from devmod.errors import ArgumentError
+from devmod.backend import (
+    ConversionError,
+    array_bytes,
+    describe_value,
+    dtype_name,
+    parse_dtype,
+)
+from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, Api, DriverError
+from devmod_driver_api.contexts import AdoptedDevices
 from devmod_driver_api.device import DriverDevice, DriverStream
 from devmod_driver_api.handles import Memory
-from devmod_runtime import DeviceArray, read_capsule
+from devmod_runtime import DeviceArray, check_driver, read_capsule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +33,19 @@ if TYPE_CHECKING:
 
     Adopted = tuple[DeviceArray, Stream | None]
     AdoptedImage = tuple[Image, Stream | None]
+
+
+#: The exceptions of other libraries for a closed object, and of reading an attribute that has
+#: another form than its protocol.
+FOREIGN_ERRORS = (
+    AttributeError,
+    BufferError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class Adoption:
@@ -43,17 +63,64 @@ class Adoption:
     ----------
     stream_attributes : mapping
         For each library, the attribute of its stream objects with the driver's handle.
-    array_advice, stream_advice : str
-        The end of the message for an array and for a stream of a context that is not a device's
-        primary one.
+    advice : str
+        How to get the device of a context, in the message for one that has none.
     """
 
-    array_advice = stream_advice = ""
+    advice = "devmod.device(context)"
     stream_attributes: Mapping[str, str] = {"torch": "cuda_stream", "cupy": "ptr"}
 
     def __init__(self, api: Api, devices: Callable[[], Sequence[DriverDevice]]) -> None:
         self.api = api
         self.devices = devices
+        self.adopted = AdoptedDevices(devices)
+
+    def adopt_device(self, value: Any) -> DriverDevice | None:
+        """Return the device over a context or a stream of another library, the same one for the
+        same object; None for other objects. It is a listed device for a primary context and its
+        default stream.
+
+        Raises
+        ------
+        ArgumentError
+            The object cannot be used: its library has destroyed it.
+        """
+        check_driver(self.api.kind)
+        title = f"{describe_value(value)} of {library_of(value)}"
+        try:
+            return self._adopt_device(value, title)
+        except DevmodError:
+            raise
+        except DriverError as error:
+            reason = f"is refused by the driver: {error}. Its library may have destroyed it"
+        except FOREIGN_ERRORS as error:
+            reason = f"is not exported by its library: {describe_error(error)}"
+        raise ArgumentError(f"device: {title} {reason}", kind=self.api.kind, argument="kind")
+
+    def _adopt_device(self, value: Any, title: str) -> DriverDevice | None:
+        handle = self.context_handle(value)
+        if handle is not None:
+            return self.adopted.over_context(handle, value, title)
+        handle = self.stream_handle(value)
+        if handle is None:
+            return None
+        device = self.own_device(value, handle, title)
+        if handle in self.api.legacy_handles:
+            return device
+        return self.adopted.over_stream(handle, value, device, title)
+
+    def own_device(self, value: Any, handle: int, title: str) -> DriverDevice:
+        """Return the device over the context of another library's stream. The stream keeps the
+        context.
+        """
+        if self.is_special(handle):
+            return self.device_of_special(value)
+        context = self.devices()[0].driver.call("stream_context", handle)
+        return self.adopted.over_context(context, value, f"the context of {title}")
+
+    def context_handle(self, value: Any) -> int | None:
+        """Return the driver's handle of another library's context; None for other objects."""
+        return None
 
     def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
         """Return a devmod array or image over the memory of another library's, and the stream of
@@ -90,6 +157,10 @@ class Adoption:
         address = (tensor.data or 0) + tensor.byte_offset
         owner = (value, capsule)
         array = self.array(device, address, shape, dtype, owner, read_only=read_only)
+        if stream is None:
+            device.order_queues(handle)
+        elif array.device is not device:
+            stream = self.stream_over(stream.handle, stream.owner, array.device)  # type: ignore[arg-type]
         return array, stream
 
     def adopt_stream(self, value: Any) -> DriverStream | None:
@@ -99,7 +170,7 @@ class Adoption:
         Raises
         ------
         ArgumentError
-            The stream belongs to a context that is not a device's primary one.
+            The stream belongs to a context that has no device.
         """
         handle = self.stream_handle(value)
         if handle is None:
@@ -140,7 +211,7 @@ class Adoption:
             device = self.check_pointer(address, device)
             memory = Memory(address, owner)
         else:
-            device = device or self.devices()[0]
+            device = device or self.context_device()
             memory = device.allocate(1)
         return DeviceArray(device, memory, shape, dtype, owner, read_only=read_only)
 
@@ -166,12 +237,15 @@ class Adoption:
             device = expected
         else:
             device = self.device(ordinal)
-        if context and kind == DEVICE and context != device.context.handle:
+        if not context or kind != DEVICE:
+            return device
+        found = self.adopted.find(context, device.index)
+        if found is None:
             raise ConversionError(
-                f"belongs to another {self.api.name} context of {device}, and devmod uses the primary one, as PyTorch and CuPy do"
-                f"{self.array_advice}"
+                f"belongs to another {self.api.name} context of {device}, which has no device of devmod: make one with "
+                f"{self.advice}, and keep it during the call"
             )
-        return device
+        return found
 
     def device(self, ordinal: int) -> DriverDevice:
         """Return a device by its number."""
@@ -203,42 +277,56 @@ class Adoption:
         handle = getattr(value, attribute, None)
         if handle is None:
             return None
-        return int(handle)
+        return number_of(handle)
+
+    def is_special(self, handle: int) -> bool:
+        """Return whether each context has a stream with a handle."""
+        return handle in self.api.legacy_handles or handle == PER_THREAD_STREAM
+
+    def device_of_special(self, value: Any) -> DriverDevice:
+        """Return the device of another library's stream that each context has: that of the object,
+        else that of the thread's current context.
+        """
+        return self.device_attribute(value) or self.context_device()
 
     def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
         """Return the device of another library's stream."""
-        items = self.devices()
-        driver = items[0].driver
-        if handle in self.api.legacy_handles or handle == PER_THREAD_STREAM:
-            # Each device has a stream with such a handle: use the device of the object, else that
-            # of the thread's current context.
-            return self.device_attribute(value) or self.context_device()
+        if self.is_special(handle):
+            return self.device_of_special(value)
+        driver = self.devices()[0].driver
         try:
             context = driver.call("stream_context", handle)
-            device = items[driver.context_device(context)]
+            device = self.adopted.find(context, driver.context_device(context))
         except DriverError as error:
             raise ArgumentError(
                 f"stream= is a stream that the driver refuses: {error}",
                 kind=self.api.kind,
                 argument="stream",
             ) from error
-        if device.context.handle == context:
+        if device is not None:
             return device
         raise ArgumentError(
-            f"stream= is a stream of a {self.api.name} context that is not a device's primary one, and devmod uses the primary contexts, "
-            f"as PyTorch and CuPy do{self.stream_advice}",
+            f"stream= is a stream of a {self.api.name} context that has no device of devmod: make one with {self.advice}, and keep it "
+            "during the call",
             kind=self.api.kind,
             argument="stream",
         )
 
     def context_device(self) -> DriverDevice:
         """Return the device of the thread's current context; the first one without one."""
-        items = self.devices()
-        current = items[0].driver.call("current_context")
-        for each in items:
-            if each.is_open and each.context.handle == current:
-                return each
-        return items[0]
+        first = self.devices()[0]
+        current = first.driver.call("current_context")
+        if current == first.driver.no_context:
+            return first
+        return self.adopted.find(current, first.driver.context_device(current)) or first
+
+    def default_order(self, device: DriverDevice) -> DriverStream | None:
+        """Return the stream of memory whose library uses the default one unless a call names
+        another; None for the order of the callers' streams, if one has a device.
+        """
+        if device.has_queues:
+            return None
+        return device.default_stream
 
     def device_attribute(self, value: Any) -> DriverDevice | None:
         """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id``
@@ -254,6 +342,11 @@ class Adoption:
 def library_of(value: object) -> str:
     """Return the name of the library that an object belongs to."""
     return type(value).__module__.partition(".")[0]
+
+
+def number_of(handle: Any) -> int:
+    """Return another library's handle, an int or an object of ctypes, as an int."""
+    return int(getattr(handle, "value", handle) or 0)
 
 
 def strided_error(value: object) -> ConversionError:

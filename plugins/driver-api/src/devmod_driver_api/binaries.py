@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devmod import Target
-from devmod.backend import Once
 from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
@@ -20,7 +19,7 @@ from devmod_driver_api.api import DriverError, describe
 from devmod_driver_api.device import DriverDevice, DriverStream
 from devmod_driver_api.handles import Handle
 from devmod_readers.variables import read_variables
-from devmod_runtime import Builds, run_compiler
+from devmod_runtime import Builds, DeviceCache, run_compiler
 
 #: The format and the bytes of a binary.
 Payload = tuple[str, bytes]
@@ -50,7 +49,7 @@ class DriverBinaries(Builds):
         self.names = names
         #: The binaries of the receiver's compiler by "built" and the architecture, those that run
         #: by architecture, and those that are loaded by device.
-        self._results = Once()
+        self._results = DeviceCache()
 
     def check(self) -> None:
         """Check the start of the payload, or the text and the options of a source, for the

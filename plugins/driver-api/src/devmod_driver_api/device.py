@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, cached_property, partial
 from time import sleep
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from devmod import Device, Event, Launch, Stream
 from devmod.backend import Capabilities, Once, RLock
@@ -45,6 +44,9 @@ class DriverStream(Stream):
     owner
         The object that destroys the stream: a `Handle`, or the stream object of another library.
         None for a default stream.
+    last_owner
+        The object of another library that was given last for the stream: `owner` may be one that
+        does not keep it alive.
     is_default : bool
         Whether it is the default stream, which the driver does not capture.
     is_captured : bool
@@ -63,6 +65,7 @@ class DriverStream(Stream):
         self.device = device
         self.handle = handle
         self.owner = owner
+        self.last_owner = owner
         self.is_default = handle in device.api.legacy_handles
         self.lock: AbstractContextManager[object] = nullcontext()
         if not self.is_default:
@@ -140,9 +143,23 @@ class DriverStream(Stream):
         """Return a context manager: an active batch submits its launches and captures none while
         the body runs. The thread holds `lock`.
         """
+        self.check_open()
         if self._is_begun:
             return _suspended([], [self])
         return nullcontext()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its library has closed the stream, while its object lives (cuda.core)."""
+        return getattr(self.owner, "is_closed", False) is True
+
+    def check_open(self) -> None:
+        """Raise LaunchError if the library of the stream has closed it."""
+        if self.is_closed:
+            raise LaunchError(
+                f"{self} cannot be used: its library has closed it. Pass an open one to devmod.device, or as stream=",
+                kind=self.device.kind,
+            )
 
     def _is_captured_elsewhere(self) -> bool:
         with self.device.calls("{} cannot begin a batch") as context, context:
@@ -427,8 +444,8 @@ _LAST_SPECIAL = 2
 
 
 class Calls:
-    """The context manager of calls of the driver. Its value is the primary context, and an error of
-    the driver becomes a LaunchError.
+    """The context manager of calls of the driver. Its value is the device's context, and an error
+    of the driver becomes a LaunchError.
 
     A class, because a generator takes 1 µs more. It holds nothing, so an interrupt may come
     anywhere in it.
@@ -452,7 +469,10 @@ class Calls:
 
     def __enter__(self) -> Context:
         check_driver(self._device.kind)
-        return self._device.context
+        context = self._device.context
+        if not context.is_primary:
+            self._device.check_context()
+        return context
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, DriverError):
@@ -477,12 +497,15 @@ class DriverDevice(Device):
         The API of the driver.
     stream_type : type
         The class of the streams.
+    adopted : str
+        What the device is over, as "a Stream of torch"; "" for a device of the driver's list.
     calls : callable
         Returns `Calls` of the device.
     """
 
     api: Api
     stream_type: type[DriverStream] = DriverStream
+    adopted = ""
 
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver = driver
@@ -495,12 +518,58 @@ class DriverDevice(Device):
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
         self.calls = partial(Calls, self)
         self._once = Once()
-        #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle
-        #: stays valid.
-        self._foreign_streams: weakref.WeakValueDictionary[int, DriverStream] = (
-            weakref.WeakValueDictionary()
-        )
-        self._lock = fork_safe(RLock())
+        self._space: DriverDevice = self
+
+    def over_context(self, context: Context, adopted: str) -> Self:
+        """Return a new device of the same hardware over a context of another library.
+
+        Parameters
+        ----------
+        context
+            The context.
+        adopted
+            The attribute.
+        """
+        device = type(self)(self.driver, self.index)
+        device.is_adopted = True
+        device.adopted = adopted
+        device._once.get("context", lambda: context)
+        return device
+
+    def over_stream(self, handle: int, owner: object, adopted: str) -> Self:
+        """Return a new device over the context of this one, whose default stream is one of another
+        library.
+
+        Parameters
+        ----------
+        handle, owner
+            The driver's handle of the stream, and the object that keeps it valid.
+        adopted
+            The attribute.
+        """
+        device = self.over_context(self.context, adopted)
+        device.is_callers_queue = True
+        device._space = self
+        device._once.get("stream", lambda: device.foreign_stream(handle, owner))
+        return device
+
+    @property
+    def memory_space(self) -> Device:
+        return self._space
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether there is a device over a stream of the context."""
+        streams = [*self.context.foreign_streams.values()]
+        return any(each.device.is_callers_queue for each in streams)
+
+    def check_context(self) -> None:
+        """Raise LaunchError if the context of another library was destroyed."""
+        if not self.context.is_alive():
+            raise LaunchError(
+                f"{self} cannot be used: its context was destroyed. Its arrays are lost. Pass another context to devmod.device",
+                kind=self.kind,
+            )
 
     @cached_property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
@@ -526,7 +595,7 @@ class DriverDevice(Device):
 
     @property
     def context(self) -> Context:
-        """The primary context.
+        """The context: by default the primary one.
 
         Raises
         ------
@@ -537,7 +606,7 @@ class DriverDevice(Device):
         def retain() -> Context:
             check_driver(self.kind)
             try:
-                return Context(self.driver, self.handle)
+                return Context(self.driver, self.driver.retain_primary_context(self.handle))
             except DriverError as error:
                 raise self.driver_error(
                     f"{self} cannot retain its primary context", error
@@ -547,8 +616,9 @@ class DriverDevice(Device):
 
     @property
     def transfers(self) -> Transfers:
-        """The copies that are not finished."""
-        return self._once.get("transfers", lambda: Transfers(self.context))
+        """The copies that are not finished, of all devices over the context."""
+        context = self.context
+        return context.once.get("transfers", lambda: Transfers(context))
 
     @property
     def default_stream(self) -> DriverStream:
@@ -561,17 +631,30 @@ class DriverDevice(Device):
 
     def foreign_stream(self, handle: int, owner: object) -> DriverStream:
         """Return the stream over a stream of another library, which `owner` keeps alive: the same
-        object for the same handle.
+        object for the same stream. A library may destroy one, and the driver use its handle again.
+
+        It is that of the device over the stream, if there is one.
         """
-        with self._lock:
-            stream = self._foreign_streams.get(handle)
-            if stream is None:
-                stream = self._foreign_streams[handle] = self.stream_type(self, handle, owner)
+        with self.calls("{} cannot use a stream of another library") as context, context:
+            key = (handle, context.driver.stream_id(handle))
+        with context.lock:
+            stream: DriverStream | None = context.foreign_streams.get(key)
+            if stream is None or (self.is_callers_queue and stream.device is not self):
+                stream = context.foreign_streams[key] = self.stream_type(self, handle, owner)
+            stream.last_owner = owner
         return stream
+
+    def order_queues(self, earlier: int) -> None:
+        """Delay the later work of the callers' streams of the context, which have devices, until
+        the present end of a stream.
+        """
+        with self.calls("{} cannot order work of another library") as context, context:
+            for each in context.callers_streams():
+                context.order(each.handle, earlier)
 
     @property
     def is_open(self) -> bool:
-        """Whether the primary context was retained."""
+        """Whether the context is in use."""
         return "context" in self._once
 
     def synchronize(self) -> None:
@@ -651,8 +734,7 @@ class DriverDevice(Device):
             context.streams.settle()
             # Both hold the objects that keep the handles valid.
             own = context.streams_in_use()
-            with self._lock:
-                foreign = [*self._foreign_streams.values()]
+            foreign = [each for each in [*context.foreign_streams.values()] if not each.is_closed]
             for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                 context.order(consumer, handle)
         if consumer == api.legacy_stream:
@@ -749,6 +831,12 @@ class DriverDevice(Device):
                 "libraries. Its arrays are lost. Start a new process"
             )
         return LaunchError(text, kind=self.kind)
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        if self.adopted:
+            text += f" over {self.adopted}"
+        return text
 
 
 def list_devices(

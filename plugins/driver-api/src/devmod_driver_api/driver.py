@@ -274,6 +274,16 @@ class Driver(ABC):
     def context_device(self, context: int) -> int:
         """Return the number of the device of a context."""
 
+    @abstractmethod
+    def context_id(self, context: int) -> int:
+        """Return the number of a context, which no other one of the process has had. A destroyed
+        context has none.
+        """
+
+    @abstractmethod
+    def has_primary_context(self, device: int) -> bool:
+        """Return whether the primary context of a device exists."""
+
     def retain_primary_context(self, device: int) -> int:
         """Return the primary context of a device. It is released when the process ends."""
         return int(self.call("retain_primary_context", device))
@@ -287,6 +297,12 @@ class Driver(ABC):
         """
 
     # -- streams and events
+
+    def stream_id(self, stream: int) -> int:
+        """Return the number of a stream, which no other one of the process has had; 0 if the driver
+        has no such numbers. The stream's context is current.
+        """
+        return int(self.call("stream_id", stream))
 
     def relaxed(self) -> RelaxedCapture:
         """Return a context manager whose body may allocate, load and wait while another library
@@ -350,7 +366,12 @@ class Driver(ABC):
         """
 
     def prepare_launch(
-        self, context: int, launch: LaunchCall, explain: Callable[[DriverError], Exception]
+        self,
+        context: int,
+        launch: LaunchCall,
+        explain: Callable[[DriverError], Exception],
+        *,
+        stays: bool = True,
     ) -> Callable[[], object]:
         """Return a function of C without parameters that launches.
 
@@ -365,20 +386,22 @@ class Driver(ABC):
             A result of `launch_call`.
         explain
             Returns the exception for an error of the driver.
+        stays
+            Whether `context` stays current in a thread that has none.
         """
 
         def repeat_launch(status: int) -> None:
             try:
-                self._launch_again(context, launch, status)
+                self._launch_again(context, launch, status, stays=stays)
             except DriverError as error:
                 raise explain(error) from error
 
         launches = starmap(launch[1], repeat(launch[2]))
         return map(Failures(repeat_launch).__getitem__, launches).__next__
 
-    def _launch_again(self, context: int, launch: LaunchCall, status: int) -> None:
+    def _launch_again(self, context: int, launch: LaunchCall, status: int, *, stays: bool) -> None:
         """Repeat a launch that failed with `status`, with `context` current. Another context of the
-        thread is current again afterwards.
+        thread is current again afterwards; without one, `context` stays current if `stays` is true.
 
         Raises
         ------
@@ -393,7 +416,7 @@ class Driver(ABC):
         current = self.call("current_context")
         if current == context:
             raise error
-        if current == self.no_context:
+        if stays and current == self.no_context:
             self.call("set_context", context)
             status = call(*arguments)
         else:

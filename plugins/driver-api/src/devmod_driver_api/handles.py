@@ -15,8 +15,9 @@ from contextlib import suppress
 from ctypes import c_uint8
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from devmod.backend import RLock, lock_pages_with
+from devmod.backend import Once, RLock, lock_pages_with
 from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
 from devmod_driver_api.driver import Driver
 from devmod_runtime import Lease, fork_safe, is_inherited, lend, wait_interruptibly
@@ -127,6 +128,8 @@ class Handles:
         """
         if not cell or self._is_finalizing() or is_inherited(self._driver.api.kind):
             return True  # the end of the process frees everything; a forked child has no driver
+        if not self._context.is_alive():
+            return True  # its end has freed everything, and another context may have its handle now
         wait = self._context.begin_wait()  # noqa: F841 - it lives as long as this call
         if self._context.captures:
             return False
@@ -260,8 +263,8 @@ class Memory(int):
         return memory
 
 
-# -- A device's primary context, which devmod shares with PyTorch, CuPy and the other libraries of
-# the process.
+# -- Contexts: a device's primary one, which devmod shares with the other libraries of the process,
+# and those that a library has made for itself.
 
 
 def _entered(push: Callable[[], object]) -> object:
@@ -282,23 +285,41 @@ def _entered(push: Callable[[], object]) -> object:
 
 
 class Context:
-    """The primary context of a device. ``with context:`` makes it the thread's current one, and
-    restores the previous one.
+    """The primary context of a device, or one of another library. ``with context:`` makes it the
+    thread's current one, and restores the previous one.
 
-    It is retained at the first use and never released: at exit the driver may be gone before
-    Python's objects.
+    A primary context is retained at the first use and never released: at exit the driver may be
+    gone before Python's objects.
 
     Parameters
     ----------
     driver
         The driver.
-    device
-        The driver's handle of the device.
+    handle
+        The driver's handle.
+    number
+        The number of the context of another library, as `Driver.context_id` returns it; 0 for a
+        primary one.
+    owner, title
+        The object of another library that keeps it, and what it is, for messages.
 
     Attributes
     ----------
     handle : int
         The driver's handle.
+    number : int
+        The parameter.
+    is_primary : bool
+        Whether it is the primary context of a device.
+    owner, title
+        The object of another library that keeps it, or None; and what it is.
+    once : Once
+        What the devices over the context share.
+    foreign_streams : mapping
+        The streams over streams of other libraries, by handle and number (`Driver.stream_id`). Each
+        holds its owner.
+    lock
+        Held while `foreign_streams` changes.
     memory, host_memory, streams, events, modules, graphs, arrays, textures, surfaces
         The handles of each kind. Graphs are executable. Arrays have the texels of images.
     captures : dict
@@ -309,14 +330,13 @@ class Context:
         capture: no batch is captured then.
     """
 
-    def __new__(cls, driver: Driver, device: int) -> Context:
+    def __new__(cls, driver: Driver, handle: int, *_: object) -> Context:
         """Return an object of a new subclass whose ``__enter__`` and ``__exit__`` are the driver's
         functions.
 
         CUDA's are functions of C. An interrupt at the start or the end of a Python function would
         leave the context current.
         """
-        handle = driver.retain_primary_context(device)
         push, pop = driver.context_functions(handle)
         # Python 3.14 makes methods of the objects of `functools.partial` in a class.
         context: Context = object.__new__(
@@ -326,13 +346,17 @@ class Context:
                 {"__enter__": _entered(push), "__exit__": staticmethod(pop)},
             )
         )
-        context.handle = handle
         return context
 
-    handle: int
-
-    def __init__(self, driver: Driver, device: int) -> None:
+    def __init__(
+        self, driver: Driver, handle: int, number: int = 0, owner: object = None, title: str = ""
+    ) -> None:
         self.driver = driver
+        self.handle = handle
+        self.is_primary = not number
+        self.owner = owner
+        self.title = title
+        self.number = number
         self.memory = Memories(self, "allocate", "free")
         self.host_memory = Handles(self, "allocate_host", "free_host", PORTABLE)
         self.streams = Streams(self, "create_stream", "destroy_stream", NON_BLOCKING)
@@ -344,7 +368,11 @@ class Context:
         self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
-        lock_pages_with(self)
+        self.once = Once()
+        self.foreign_streams: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+        self.lock = fork_safe(RLock())
+        if self.is_primary:  # the owner of another one may end it while a host array is in use
+            lock_pages_with(self)
 
     if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no
@@ -352,6 +380,15 @@ class Context:
         def __enter__(self) -> None: ...
 
         def __exit__(self, *details: object) -> None: ...
+
+    def is_alive(self) -> bool:
+        """Return whether the driver still has the context. Another one may have its handle."""
+        if self.is_primary:
+            return True
+        try:
+            return self.driver.context_id(self.handle) == self.number
+        except DriverError:
+            return False
 
     def page_locked(self, nbytes: int) -> Any:
         """Return page-locked memory as an object with a buffer; None if the driver gives none."""
@@ -403,7 +440,7 @@ class Context:
         if operation == "synchronize_event":
             query = "is_event_done"
         # It keeps them: a collected one would be destroyed during the wait.
-        streams: dict[int, Handle | None] = {}
+        streams: dict[int, object] = {}
         if not handles:
             streams = self.streams_in_use()
         unfinished = [*(handles or streams)]
@@ -417,16 +454,30 @@ class Context:
         self.driver.call("record_event", event.value, earlier)
         self.driver.call("wait_event", later, event.value, 0)
 
-    def streams_in_use(self) -> dict[int, Handle | None]:
-        """Return the handles of the legacy default stream and of devmod's streams, each with the
-        object that keeps it valid.
+    def streams_in_use(self) -> dict[int, object]:
+        """Return the handles of the legacy default stream, of devmod's streams, and of the callers'
+        streams that have devices, each with the object that keeps it valid. The context is current.
 
-        Streams of other libraries are not in it: their owners may have destroyed them.
+        Other streams of other libraries are not in it: their owners may have destroyed them.
         """
         return {
             self.driver.api.legacy_stream: None,
             **{handle.value: handle for handle in self.streams.referenced()},
+            **{stream.handle: stream for stream in self.callers_streams()},
         }
+
+    def callers_streams(self) -> list[Any]:
+        """Return the streams of other libraries that have devices, unless their libraries have
+        destroyed them. The context is current.
+        """
+        found = []
+        for (handle, number), stream in [*self.foreign_streams.items()]:
+            if not stream.device.is_callers_queue or stream.is_closed:
+                continue
+            with suppress(DriverError):
+                if self.driver.stream_id(handle) == number:
+                    found.append(stream)
+        return found
 
     def is_captured(self) -> bool:
         """Return whether one of these streams, or one that the legacy default stream waits for, is

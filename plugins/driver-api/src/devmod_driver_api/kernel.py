@@ -20,6 +20,7 @@ from devmod.backend import (
     parse_dtype,
 )
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
+from devmod_driver_api.adoption import FOREIGN_ERRORS
 from devmod_driver_api.api import DriverError
 from devmod_driver_api.device import DriverStream
 from devmod_driver_api.driver import Dims, DriverLaunchConfig
@@ -33,19 +34,6 @@ if TYPE_CHECKING:
     from devmod import Device, FunctionInfo, Stream
     from devmod_driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_driver_api.binaries import LoadedBinary
-
-#: The exceptions of other libraries for a closed object, and of reading an attribute that has
-#: another form than its protocol.
-_FOREIGN = (
-    AttributeError,
-    BufferError,
-    LookupError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 #
@@ -482,8 +470,22 @@ class DriverKernel(Kernel):
         launch = self.driver.launch_call(
             shape, stream.handle, self.function, block, self.layout.offsets
         )
-        explain = partial(self.refusal, "launch")
-        return block, self.driver.prepare_launch(self.context.handle, launch, explain)
+        queue = self.driver.prepare_launch(
+            self.context.handle,
+            launch,
+            partial(self.refusal, "launch"),
+            stays=self.context.is_primary,
+        )
+        if self.context.is_primary and not hasattr(stream.owner, "is_closed"):
+            return block, queue
+
+        def queue_checked() -> None:
+            # A driver may end the process for a handle that was destroyed.
+            self.device.check_context()
+            stream.check_open()
+            queue()
+
+        return block, queue_checked
 
     # -- the limits of a launch, checked before the driver is called
 
@@ -616,7 +618,7 @@ class DriverLauncher(BuildLauncher):
             return self.adoption.adopt_array(value)
         except (DevmodError, ConversionError):
             raise
-        except _FOREIGN as error:
+        except FOREIGN_ERRORS as error:
             raise ConversionError(
                 f"is not exported by its library: {describe_error(error)}"
             ) from error
@@ -626,7 +628,7 @@ class DriverLauncher(BuildLauncher):
             return self.adoption.adopt_stream(value)
         except DevmodError:
             raise
-        except _FOREIGN as error:
+        except FOREIGN_ERRORS as error:
             raise ArgumentError(
                 f"stream= is {describe_value(value)} that is not exported by its library: {describe_error(error)}",
                 kind=self.kind,

@@ -42,4 +42,11 @@ SPEC = TargetSpec(
     rank="devmod.targets.cuda.architecture:rank",
     check="devmod_readers.payloads.cuda:check",
     dimensions="devmod_readers.payloads.cuda:dimensions",
+    handles={
+        "cuda": ("Context", "Device", "Stream"),
+        "cupy": ("Stream", "ExternalStream"),
+        "numba": ("Context", "Stream"),
+        "pycuda": ("Context", "Stream"),
+        "torch": ("Stream", "ExternalStream"),
+    },
 )

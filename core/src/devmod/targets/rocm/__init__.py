@@ -37,4 +37,10 @@ SPEC = TargetSpec(
     tvm_kind="hip",
     check="devmod_readers.payloads.rocm:check",
     dimensions="devmod_readers.payloads.rocm:dimensions",
+    handles={
+        "cupy": ("Stream", "ExternalStream"),
+        "hip": ("ihipStream_t",),
+        "rocm": ("ihipStream_t",),
+        "torch": ("Stream", "ExternalStream"),
+    },
 )
