@@ -8,7 +8,9 @@ more kernel is compiled by the receiver.
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
+import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions
@@ -139,3 +141,16 @@ class CudaConformance(Conformance):
         Sample(b"\x50\xed\x55\xba" + bytes(12), "fatbin", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"//devmod: --fdevice-time-trace=x\n", "cuda", {"k": FunctionInfo("k", ["handle"])}),
     )
+
+    def new_handle(self) -> object:
+        return _Stream(devmod.device("cuda").stream())
+
+
+class _Stream:
+    """A stream of a library, with the protocol of cuda.core."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._stream.handle

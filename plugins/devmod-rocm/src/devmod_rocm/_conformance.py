@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import lzma
 from importlib.resources import files
+from typing import Any
 
+import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions
@@ -102,3 +104,18 @@ class RocmConformance(Conformance):
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "hip", {"k": FunctionInfo("k", ["handle"])}),
     )
+
+    def new_handle(self) -> object:
+        return ihipStream_t(devmod.device("rocm").stream())
+
+
+class ihipStream_t:
+    """A stream of a library, as hip-python has it."""
+
+    __module__ = "hip.hip"
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __int__(self) -> int:
+        return int(self._stream.handle)
