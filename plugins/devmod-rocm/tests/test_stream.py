@@ -32,6 +32,51 @@ def test_a_stream_of_hip_python(device: Any) -> None:
     assert not status
 
 
+@pytest.mark.row("R57")
+def test_a_stream_of_a_hip_without_numbers(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HIP 7.1 is the first with hipStreamGetId. The handle alone then names a stream."""
+    from devmod_rocm._calls import HIP
+
+    def missing(operation: str, *arguments: Any) -> Any:
+        if operation == "stream_id":
+            raise DriverError(
+                HIP.not_supported, "this driver has no such function", "hipStreamGetId"
+            )
+        return call(operation, *arguments)
+
+    call = device.driver.call
+    monkeypatch.setattr(device.driver, "call", missing)
+    own = device.stream()
+    first, second = (ROCM.foreign_stream("own", own.handle) for _ in range(2))
+    adopted: Any = devmod.device(first)
+    assert devmod.device(second) is adopted
+    assert adopted.zeros(4, "float32").numpy().tolist() == [0] * 4
+    assert ROCM.adopt_stream(second) is adopted.default_stream
+    assert adopted.default_stream.last_owner is second
+
+
+@pytest.mark.row("R57")
+def test_a_stream_that_hip_refuses(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one device, it is that of every stream. With several, HIP names the device."""
+    from devmod_rocm._calls import HIP
+    from devmod_rocm._launch import RocmAdoption
+
+    def refuse(operation: str, *arguments: Any) -> Any:
+        if operation == "stream_context":
+            raise DriverError("hipErrorInvalidHandle", "invalid handle", "hipStreamGetDevice")
+        return call(operation, *arguments)
+
+    own = device.stream()
+    call = device.driver.call
+    monkeypatch.setattr(device.driver, "call", refuse)
+    adoption = RocmAdoption(HIP, lambda: [device, device])
+    stream = ROCM.foreign_stream("own", own.handle)
+    assert refusal(devmod.ArgumentError, adoption.adopt_device, stream) == (
+        "device: an ihipStream_t of rocm is refused by the driver: hipStreamGetDevice: hipErrorInvalidHandle (invalid handle). "
+        "Its library may have destroyed it"
+    )
+
+
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their
     device.
