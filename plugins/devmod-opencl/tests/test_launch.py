@@ -4,6 +4,7 @@ devices.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -277,6 +278,28 @@ def test_an_array_whose_const_the_kernel_casts_away_is_copied_back(device: Any) 
         np.arange(4, dtype="int32"), y.view("int8"), threads=4
     )
     assert y.tolist() == [0, 2, 4, 6]
+
+
+@pytest.mark.row("R34")
+def test_a_null_pointer_in_place_of_an_array(device: Any) -> None:
+    source = "kernel void k(global int *x, global const int *y, int n) { int i = get_global_id(0); if (x) x[i] = y ? y[i] * n : n; }"
+    k = devmod.compile(source, "opencl")["k"].on(device)
+    null = ctypes.c_void_p()
+    host, factors = np.zeros(4, "int32"), np.arange(4, dtype="int32")
+    on_device = device.zeros(4, "int32")
+    for x, y in ((host, factors), (on_device, device.from_numpy(factors))):
+        for _ in range(3):
+            k(x, null, 3, threads=4)
+            assert (x if x is host else x.numpy()).tolist() == [3] * 4
+            k(null, y, 3, threads=4)
+            k(x, y, 3, threads=4)
+            assert (x if x is host else x.numpy()).tolist() == [0, 3, 6, 9]
+    k.bind(on_device, null, 7, threads=4)()
+    assert on_device.numpy().tolist() == [7] * 4
+    for value, what in ((None, "None"), (ctypes.c_void_p(8), "a c_void_p")):
+        assert refusal(devmod.ArgumentError, k, value, factors, 3, threads=4) == (
+            f"the opencl function 'k': argument 1 'x' is {what}, and the kernel takes an array of int32"
+        )
 
 
 @pytest.mark.row("R34")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from typing import Any
@@ -26,6 +27,27 @@ ADDEND = 'extern "C" __global__ void k(int *x, int a) { x[threadIdx.x] += a; }'
 
 
 # -- arguments
+
+
+@pytest.mark.row("R34")
+def test_a_null_pointer_in_place_of_an_array(device: Any, vendor: Vendor, executes: None) -> None:
+    source = 'extern "C" __global__ void k(int *x, const int *y) { int i = threadIdx.x; if (x) x[i] = y ? y[i] : -1; }'
+    info = FunctionInfo(
+        "k", ["handle"] * 2, DIMENSIONS, (), Interface([X, Param("y", "buffer", "int32", "r")])
+    )
+    k = vendor.module(source, {"k": info})["k"]
+    null = ctypes.c_void_p()
+    host, values = np.zeros(4, "int32"), np.arange(4, dtype="int32")
+    on_device = device.zeros(4, "int32")
+    for x, y in ((host, values), (on_device, device.from_numpy(values))):
+        for _ in range(3):
+            k(x, null, grid=1, block=4)
+            assert (x if x is host else x.numpy()).tolist() == [-1] * 4
+            k(null, y, grid=1, block=4)
+            k(x, y, grid=1, block=4)
+            assert (x if x is host else x.numpy()).tolist() == [0, 1, 2, 3]
+    k.bind(on_device, null, grid=1, block=4)()
+    assert on_device.numpy().tolist() == [-1] * 4
 
 
 @pytest.mark.row("R34")

@@ -683,6 +683,7 @@ class OpenCLLauncher(BuildLauncher):
 
     kind = "opencl"
     has_images = True
+    has_null = True
     no_shared_memory = (
         "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
     )

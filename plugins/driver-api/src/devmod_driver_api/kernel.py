@@ -605,6 +605,8 @@ class DriverLauncher(BuildLauncher):
     kernel_type: type[DriverKernel]
     vec3_lanes = 3
     no_shared_memory = ""
+    has_null = True
+    null = 0
     has_packs = True
 
     def kernel(self, device: Device) -> DriverKernel:

@@ -312,6 +312,14 @@ def test_dlpack_host_arrays_are_accepted() -> None:
     assert value.array.tolist() == [1, 1, 2, 3]
 
 
+@pytest.mark.row("R34")
+def test_a_null_pointer_is_an_error_for_a_kind_without_them() -> None:
+    f, _ = one(Param("a", "buffer", "float32", "rw"))
+    assert refusal(devmod.ArgumentError, f, ctypes.c_void_p(), grid=1, block=1) == (
+        "the toy function 'f': argument 1 'a' is a null pointer, and the kernel of kind toy takes an array of float32"
+    )
+
+
 def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
     constant = devmod.const_loader({"w": np.arange(4, dtype="float32")}, {}).get_global("w")
     f, seen = one(Param("a", "buffer", "float32", "r"))

@@ -227,6 +227,8 @@ class KernelCall(CheckedCall):
                 return value
             if argument.kind == "local":
                 raise self._unexpected(argument, value)
+            if argument.kind == "buffer" and _is_null(value):
+                return self._convert_null(argument)
             return self._convert_taken(argument, value, bound)
         except ConversionError as error:
             failure = self._error(argument, error)
@@ -236,6 +238,15 @@ class KernelCall(CheckedCall):
                 hint = order.record_hint(order.argument_of(argument, "").number)
                 failure.args = (f"{failure}{hint}",)
             raise failure from None
+
+    def _convert_null(self, argument: Argument) -> object:
+        """Return the memory of no array."""
+        launcher = self._launcher
+        if not launcher.has_null or argument.packed is not None:
+            raise ConversionError(
+                f"is a null pointer, and the kernel of kind {launcher.kind} takes {argument.expected}"
+            )
+        return launcher.null
 
     def _convert_address(self, argument: Argument, value: Any) -> Any:
         """Return the bytes of an address that is an int, and the memory of an array."""
@@ -317,6 +328,15 @@ class KernelCall(CheckedCall):
         return self._refusal(
             f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1)
         )
+
+
+def _is_null(value: object) -> bool:
+    """Return whether a value is ctypes.c_void_p(). Whoever passes one has imported ctypes."""
+    return (
+        type(value).__module__ == "ctypes"
+        and type(value).__name__ == "c_void_p"
+        and value.value is None  # type: ignore[attr-defined]
+    )
 
 
 # -- The copies of the host arrays of a launch.

@@ -240,6 +240,11 @@ class Launcher(ABC):
         Whether a call takes images and samplers.
     has_addresses : bool
         Whether a call takes scalars of the type "handle", which are addresses of device arrays.
+    has_null : bool
+        Whether a call takes `ctypes.c_void_p()` for an array that the kernel compares with NULL. A
+        kernel then receives `null`.
+    null : object
+        The memory of no array, as `Device.allocate` returns that of an array.
     has_packs : bool
         Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A
         kernel then receives one value for each of ``FunctionInfo.arg_types``: the object of
@@ -258,6 +263,8 @@ class Launcher(ABC):
     no_shared_memory: str = "this kind has no dynamic shared memory"
     has_images: bool = False
     has_addresses: bool = False
+    has_null: bool = False
+    null: object = None
     has_packs: bool = False
     interface: Interface | None = None
 
