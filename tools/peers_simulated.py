@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import Template
@@ -146,6 +147,11 @@ def run_pytest(suite: Suite, words: dict[str, str], work: Path) -> Results:
     ended, output = run(suite["run"], words, work)
     if not report.exists():
         return {"pytest": ("failed", f"{output}\n{ended}")}
+    return read_results(report)
+
+
+def read_results(report: Path) -> Results:
+    """Return the results of a file of pytest's."""
     results: Results = {}
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
@@ -196,17 +202,26 @@ def copy_of(folder: Path, work: Path) -> Path:
 def run(
     script: str, words: dict[str, str], folder: Path, seconds: float | None = None
 ) -> tuple[str, str]:
-    """Run a shell script on the simulated GPU, with words as variables and in a process group of
-    its own; return how it ended and its output.
+    """Run a shell script on the simulated GPU, with words as variables; return how it ended and its
+    output.
     """
     command = [words["python"], "-P", "-m", "devmod", "simulate", "--", "sh", "-c", script]
     folders = [words["bin"], words["nvcc"], os.environ["PATH"]]
     path = os.pathsep.join(filter(None, folders))
+    return execute(command, words | {"PATH": path}, folder, seconds)
+
+
+def execute(
+    command: Sequence[str], variables: Mapping[str, str], folder: Path, seconds: float | None = None
+) -> tuple[str, str]:
+    """Run a command in a process group of its own, with environment variables; return how it ended
+    and its output.
+    """
     output = folder / "output.txt"
     with output.open("wb") as file:
         process = subprocess.Popen(
             command,
-            env=os.environ | words | {"PATH": path},
+            env={**os.environ, **variables},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=file,
