@@ -43,7 +43,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests compilers
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages mutations fuzz interrupts peers-simulated gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
+.PHONY: help setup test-setup demo test test-all breakages mutations fuzz interrupts peers-simulated ports gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
 
 ##@ Start
 
@@ -128,6 +128,9 @@ interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 process
 
 peers-simulated: setup  ## run other projects' tests and programs on the simulated GPU and print a table; NAMES="pycuda hecbench" chooses, PYCUDA=folder names sources
 	@$(BIN)/python tools/peers_simulated.py $(NAMES)
+
+ports: setup  ## run projects' own OpenCL tests with pyopencl, with devmod and with devmod on Vulkan, and write the table of docs/porting.md; NAMES="pyfai" chooses, PYCLESPERANTO=folder names sources
+	@$(BIN)/python tools/ports.py $(NAMES)
 
 bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
 	@$(BIN)/python tools/benchmarks/all.py $(NAMES)
