@@ -302,6 +302,64 @@ def test_what_depends_on_a_length_and_is_no_program(nodes: Any, error: str, refu
     assert refused("m.onnx", "--dim", "n=2..9") == f"m.onnx: {error}\n"
 
 
+def loop(count: int) -> None:
+    """Write a loop that doubles x in each turn."""
+    parsed = onnx.parser.parse_graph("g () => () { d = Identity(c) w = Add(v, v) }")
+    info = onnx.helper.make_tensor_value_info
+    inputs = [
+        info("i", INT64, []),
+        info("c", onnx.TensorProto.BOOL, []),
+        info("v", FLOAT, [4]),
+    ]
+    outputs = [info("d", onnx.TensorProto.BOOL, []), info("w", FLOAT, [4])]
+    body = onnx.helper.make_graph(parsed.node, "b", inputs, outputs)
+    node = onnx.helper.make_node("Loop", ["n", "t", "x"], ["y"], body=body)
+    constants = [numbers("n", count), stored(np.array(True), "t")]
+    values = [info("x", FLOAT, [4])]
+    graph = onnx.helper.make_graph([node], "g", values, [info("y", FLOAT, None)], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 16)])
+    onnx.save(model, "large.onnx")
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_what_is_too_large_is_refused_before_it_takes_time(refused: Any) -> None:
+    most = (1 << 31) - 1
+    many = f"elements, more than the {most} that a kernel indexes"
+    for nodes, shape, error in (
+        ("y = Tile(x, k)", [4], f"Tile (output 'y'): its output 'y' has 4000000000 {many}"),
+        ("y = Expand(x, k)", [1, 3], f"Expand (output 'y'): its output 'y' has 3000000000 {many}"),
+        (
+            RELU,
+            [1 << 20, 1 << 20],
+            f"the input 'x' has up to {1 << 40} {many}; choose smaller lengths: --dim",
+        ),
+        (
+            RELU,
+            [10**10],
+            f"the input 'x', axis 0: expected a length of at most {most}, got 10000000000",
+        ),
+    ):
+        constants = [stored(np.array([10**9, 1][: len(shape)]), "k")]
+        write("large.onnx", nodes, {"x": (FLOAT, shape)}, ["y"], constants)
+        assert refused("large.onnx", "--no-check") == f"large.onnx: {error}\n"
+    loop(10**12)
+    assert refused("large.onnx", "--no-check") == (
+        "large.onnx: Loop (output 'y'): it has more than 256 turns that differ, or whose condition decides\n"
+    )
+
+
+def test_a_missing_architecture_is_reported_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_command, "Worker", None)
+    classifier(3, 8)
+    status, _, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "cuda")
+    assert status == 1
+    assert err.startswith(
+        "devmod: error: the target 'cuda' names no architecture. Name those of the devices: "
+    )
+
+
 def test_names_that_calls_and_expressions_have(capsys: pytest.CaptureFixture[str]) -> None:
     nodes = "a = Add(max, device) b = Mul(a, constants) min = Sub(b, state)"
     inputs = {each: (FLOAT, ["ceildiv", 4]) for each in ("max", "device", "constants", "state")}

@@ -144,7 +144,7 @@ def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:
         (
             ["n"],
             {"n": 1 << 31},
-            "the input 'x', axis 0: expected a length of 1 or more, or a range of them, got 2147483648",
+            "the input 'x', axis 0: expected a length of at most 2147483647, got 2147483648",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Target
-from devmod.backend import Payload, check_fmap, module_of
+from devmod.backend import Payload, check_fmap, find_spec, module_of
 from devmod.errors import (
     CompileError,
     FormatError,
@@ -146,6 +146,15 @@ def _request(
 def _check_name(name: object) -> None:
     if name is not None and not (isinstance(name, str) and name):
         raise CompileError(f"name= is a function's name, not {name!r}")
+
+
+def check_architecture(target: Target, language: str | None = None) -> None:
+    """Raise CompileError if a target must name an architecture for a language, by default the first
+    of its kind, and names none.
+    """
+    spec = find_spec(target.kind)
+    if spec is not None:
+        _checked_language(spec, target, language, "")
 
 
 def _checked_language(spec: TargetSpec, target: Target, language: str | None, suffix: str) -> str:

@@ -172,6 +172,7 @@ def command(
         return
     if not targets:
         raise click.UsageError("Missing option '-t' / '--target'.")
+    tinygrad.check_architectures(targets)
     notes: list[str] = []
     model = Path(file)
     name = name or re.sub(r"\W|^(?=\d)", "_", model.stem, flags=re.ASCII)

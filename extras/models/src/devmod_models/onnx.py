@@ -50,6 +50,8 @@ __all__ = [
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES = (1 << 31) - 1
 MAX_NODES = 100_000
+#: The most elements of an array: kernels index them by int32.
+MAX_ELEMENTS = (1 << 31) - 1
 #: The element types by ONNX's numbers.
 TYPES = {
     1: "float32",
@@ -792,6 +794,11 @@ class _Inputs:
         result = []
         for axis, (side, given) in enumerate(zip(sides, whole, strict=True)):
             result.append(self._length(value.name, axis, side, given))
+        count = prod(side if isinstance(side, int) else side.high for side in result)
+        if count > MAX_ELEMENTS:
+            raise ArgumentError(
+                f"{what} has up to {count} elements, more than the {MAX_ELEMENTS} that a kernel indexes; choose smaller lengths: --dim"
+            )
         return _type(kind.tensor_type.elem_type, what), tuple(result)
 
     def _length(self, name: str, axis: int, side: Any, given: Any) -> int | Range:
@@ -816,7 +823,9 @@ class _Inputs:
             least = 1
             result = Range(key, low, high)
         if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
-            expected = fixed or "a length of 1 or more, or a range of them"
+            expected: Any = fixed or "a length of 1 or more, or a range of them"
+            if high >= 1 << 31:
+                expected = f"a length of at most {MAX_ELEMENTS}"
             raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
         return result
 

@@ -38,6 +38,7 @@ from devmod.errors import (
 )
 from devmod.worker import answers, processors
 from devmod_models._names import default_names
+from devmod_targets.compilation import check_architecture
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ __all__ = ["check", "cpu", "export"]
 
 #: The one version that this was tested with.
 _VERSION = "0.14.0"
+#: The languages of the texts, where a kind has several.
+_LANGUAGES = {"cuda": "CUDA C++", "rocm": "CUDA C++"}
 #: The kinds whose compilers take one kernel at a time: their modules have a text for each.
 _SEPARATE = ("metal", "webgpu")
 #: The buffers that a kernel may have, by kind.
@@ -256,6 +259,13 @@ def _compiled(
     if len(programs) == 1:
         return programs[0]
     return devmod.bundle(*programs)
+
+
+def check_architectures(targets: str | Target | Iterable[str | Target]) -> None:
+    """Raise CompileError for a target that must name an architecture, before a trace takes time."""
+    for text in texts_of(targets):
+        target = Target.parse(text)
+        check_architecture(target, _LANGUAGES.get(target.kind))
 
 
 def texts_of(targets: str | Target | Iterable[str | Target]) -> list[str]:
@@ -637,9 +647,7 @@ class _Plan:
         itself, of one for each.
         """
         kind = self.target.kind
-        language = None
-        if kind in ("cuda", "rocm"):
-            language = "CUDA C++"
+        language = _LANGUAGES.get(kind)
         options = []
         if kind in ("opencl", "rocm"):
             options.append("-w")  # clang warns about parentheses and macros, also at the receiver

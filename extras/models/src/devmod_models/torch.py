@@ -24,7 +24,7 @@ from devmod.errors import (
 from devmod_models._command import ask
 from devmod_models._torch_calls import Arguments, tensors_of_results
 from devmod_models._torch_state import States, restoring
-from devmod_models.tinygrad import texts_of
+from devmod_models.tinygrad import check_architectures, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -122,6 +122,7 @@ def export(
         )
     dynamic = dynamic or {}
     label = name or re.sub(r"\W|^(?=\d)", "_", type(model).__name__, flags=re.ASCII).lower()
+    check_architectures(targets)
     own = Arguments(model, args, kwargs)
     dims = _dims(dynamic, [*own.tensors])
     with _evaluating(model), temporary_folder() as folder:

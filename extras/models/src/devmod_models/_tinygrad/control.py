@@ -21,6 +21,9 @@ __all__ = ["CONTROL"]
 
 #: The most turns that stand one behind the other.
 _MOST_TURNS = 256
+#: The most turns of a repeat: more take hours. PyTorch writes a loop without a limit with the
+#: largest int64.
+_MOST_REPEATS = 1 << 20
 
 
 def _number(runner: Any, name: str, what: str) -> Any:
@@ -59,6 +62,9 @@ def _run_loop(runner: Any, node: Node) -> None:
     count: Any = _MOST_TURNS + 1
     if limit:
         count = _number(runner, limit, "its count")
+        if largest(count) > _MOST_REPEATS:  # its condition ends it
+            limit = ""
+            count = _MOST_TURNS + 1
     if condition and not _number(runner, condition, "its first condition"):
         count = 0
     numbers = Tensor.arange(max(largest(count), 0), dtype=dtypes.int64)

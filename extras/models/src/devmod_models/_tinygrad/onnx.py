@@ -70,7 +70,7 @@ from devmod_models._tinygrad.record import (
     reading,
     settings,
 )
-from devmod_models.onnx import Model, Node, Range, Shape, read_model
+from devmod_models.onnx import MAX_ELEMENTS, Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
@@ -243,7 +243,17 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             self({})
+        self._check_size(node)
         self._precision.leave(node, names, self.graph_values)
+
+    def _check_size(self, node: Node) -> None:
+        """Raise an error for a result that no kernel can index, before it takes memory or time."""
+        for name in node.outputs:
+            value = self.graph_values.get(name)
+            if isinstance(value, Tensor) and value.max_numel() > MAX_ELEMENTS:
+                raise CompileError(
+                    f"its output {quote_name(name)} has {value.max_numel()} elements, more than the {MAX_ELEMENTS} that a kernel indexes"
+                )
 
     def restored(self, name: str) -> Any:
         """Return a value of the last run, in the type that it has in the model."""
