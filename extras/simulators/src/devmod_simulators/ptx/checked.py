@@ -12,6 +12,7 @@ import numpy as np
 from devmod_simulators.ptx.barriers import Barriers, Waiting
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.decoder import Decoder, Step
+from devmod_simulators.ptx.device_launches import Child
 from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.execution import Execution, run
 from devmod_simulators.ptx.inflight import InFlight
@@ -336,6 +337,15 @@ class CheckedExecution(Execution):
     checks = True
     barriers: CheckedBarriers
     shared: ShadowLanes
+
+    @staticmethod
+    def child(program: Program, child: Child, arena: Arena) -> Program:
+        """Return the program of a kernel that another one has launched, which begins. It comes
+        after all others.
+        """
+        assert isinstance(arena, ShadowArena)
+        sanitizer = arena.shadow.sanitizer
+        return begin(sanitizer, program.module, child.kernel.name, child.launch, (0, 0))
 
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
         assert isinstance(arena, ShadowArena)
@@ -780,6 +790,17 @@ class CheckedExecution(Execution):
         super().deadlock()
 
 
+def begin(sanitizer: Sanitizer, module: Module, kernel: str, launch: Launch, work: Work) -> Program:
+    """Return the program of a launch, which begins."""
+    shadow = sanitizer.arena.shadow
+    program = module.program(kernel, sanitizer.checks, Watcher)
+    program.watcher.grain = program.watcher.grain or grain_of(program)
+    if program.watcher.grain < shadow.grain:
+        shadow.reset(program.watcher.grain)
+    sanitizer.begin_launch(program, launch, work)
+    return program
+
+
 def launch_with_checks(
     sanitizer: Sanitizer,
     module: Module,
@@ -797,12 +818,7 @@ def launch_with_checks(
         if start not in sanitizer.allocations:
             sanitizer.allocated(start, size, "", True)
     sanitizer.checks = checks
-    shadow = sanitizer.arena.shadow
     sanitizer.arena.set_ranges(ranges)
-    program = module.program(kernel, checks, Watcher)
-    program.watcher.grain = program.watcher.grain or grain_of(program)
-    if program.watcher.grain < shadow.grain:
-        shadow.reset(program.watcher.grain)
-    sanitizer.begin_launch(program, launch, work)
+    program = begin(sanitizer, module, kernel, launch, work)
     run(program, launch, sanitizer.arena, CheckedExecution)
     return list(sanitizer.reports.values())

@@ -26,6 +26,7 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     cooperative: bool = False
     seconds: float = 60  # how long its threads may wait for others; 0 for no limit
+    depth: int = 0  # the grids that have launched it, one the next
 
     @property
     def clusters(self) -> Triple:

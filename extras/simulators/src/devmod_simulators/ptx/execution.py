@@ -10,6 +10,7 @@ import numpy as np
 
 from devmod_simulators.ptx.barriers import Barriers, Waiting
 from devmod_simulators.ptx.columns import MOVING, Launch, make_column
+from devmod_simulators.ptx.device_launches import Child, Children
 from devmod_simulators.ptx.ends import Call
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.lanes import Frame, Lanes
@@ -50,10 +51,14 @@ def run(
     at_once = max(1, min(lanes // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
     if launch.cooperative:
         at_once = blocks
+    maker = execution or Execution
+    arena.children = Children({}, [])
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
             part = range(start, min(start + at_once, blocks))
-            (execution or Execution)(program, launch, arena, part).run()
+            maker(program, launch, arena, part).run()
+    for child in arena.children.take():
+        run(maker.child(program, child, arena), child.launch, arena, execution)
 
 
 class Execution:
@@ -64,6 +69,11 @@ class Execution:
     make_barriers: Any = Barriers
     #: Whether something looks at each access, and at lanes that go to a block.
     checks = False
+
+    @staticmethod
+    def child(program: Program, child: Child, arena: Arena) -> Program:
+        """Return the program of a kernel that another one has launched."""
+        return program.module.program(child.kernel.name)
 
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
         self.program = program

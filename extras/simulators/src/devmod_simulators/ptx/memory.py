@@ -230,6 +230,8 @@ class Arena(Memory):
         self.unordered: list[tuple[int, int]] = []
         self.heap: Heap | None = None
         self.make_heap: type[Heap] = Heap
+        #: Of device_launches.py.
+        self.children: Any = None
 
     def set_ranges(self, ranges: list[tuple[int, int]]) -> None:
         """Set the ranges that a kernel may access: address and size, sorted by address."""

@@ -208,8 +208,10 @@ class Module:
                     # An indirect call reaches everything.
                     work += self.text.functions.values()
                 for name in _names(instruction.operands):
-                    if name in self.text.functions:
-                        work.append(self.text.functions[name])
+                    other = self.text.functions.get(name)
+                    # A kernel is launched, and not called.
+                    if other is not None and not other.entry:
+                        work.append(other)
         return list(functions.values())
 
 

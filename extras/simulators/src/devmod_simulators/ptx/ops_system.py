@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from devmod_simulators.ptx import device_launches
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.device_launches import argument, heap_of, put_result
 from devmod_simulators.ptx.lanes import Lanes
-from devmod_simulators.ptx.memory import Heap
-from devmod_simulators.ptx.ops_memory import load, read_bytes, save
+from devmod_simulators.ptx.ops_memory import read_bytes
 from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, aligned
 
 _CONVERSION = re.compile(
@@ -41,15 +42,6 @@ def is_system_call(instruction: Instruction) -> bool:
     """Return whether a call goes to a function of this file."""
     _, target, _ = call_of(instruction)
     return getattr(target, "text", "") in _CALLS
-
-
-def _value(lanes: Lanes, name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the argument of a call: it is in a parameter of the caller's frame."""
-    return lanes.spread(load("local", dtype)(lanes, np.array([lanes.frame.place(name)], U64))[0])
-
-
-def _put(lanes: Lanes, name: str, value: Any) -> None:
-    save("local", value.dtype)(lanes, np.array([lanes.frame.place(name)], U64), [value])
 
 
 def _text(lane: Lanes, address: int) -> str:
@@ -114,45 +106,36 @@ class _Format:
 
 
 def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
-    forms = _value(lanes, arguments[0], U64)
-    values = _value(lanes, arguments[1], U64)
+    forms = argument(lanes, arguments[0], U64)[0]
+    values = argument(lanes, arguments[1], U64)[0]
     for number in range(lanes.count):
         lane = lanes.select(np.array([number]), [])
         convert = _Format(lane, int(values[number])).convert
         sys.stdout.write(_CONVERSION.sub(convert, _text(lane, int(forms[number]))))
     sys.stdout.flush()
-    if results:
-        _put(lanes, results[0], np.zeros(1, U32))
+    put_result(lanes, results, np.zeros(1, U32))
 
 
 def _assertfail(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     message, file, function = (
-        _text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3)
+        _text(lanes, int(argument(lanes, arguments[number], U64)[0][0])) for number in (0, 1, 3)
     )
-    line = int(_value(lanes, arguments[2], U32)[0])
+    line = int(argument(lanes, arguments[2], U32)[0][0])
     raise lanes.error(
         "CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed"
     )
 
 
-def heap_of(lanes: Lanes) -> Heap:
-    """Return the heap of the device."""
-    arena = lanes.frame.execution.arena
-    if arena.heap is None:
-        arena.heap = arena.make_heap()
-    return arena.heap
-
-
 def _malloc(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
-    sizes = _value(lanes, arguments[0], U64)
+    sizes = argument(lanes, arguments[0], U64)[0]
     addresses = [heap.allocate(int(size)) for size in sizes]
-    _put(lanes, results[0], np.array(addresses, U64))
+    put_result(lanes, results, np.array(addresses, U64))
 
 
 def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
-    for position, address in enumerate(_value(lanes, arguments[0], U64)):
+    for position, address in enumerate(argument(lanes, arguments[0], U64)[0]):
         if address and not heap.release(int(address)):
             raise lanes.error(
                 "CUDA_ERROR_LAUNCH_FAILED",
@@ -161,7 +144,13 @@ def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
             )
 
 
-_CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}
+_CALLS = {
+    "vprintf": _vprintf,
+    "__assertfail": _assertfail,
+    "malloc": _malloc,
+    "free": _free,
+    **device_launches.CALLS,
+}
 
 
 @operation("call")

@@ -205,6 +205,12 @@ class Function:
             end = offsets[-1] + variable.size
         return offsets
 
+    def offsets_end(self) -> int:
+        """Return the bytes of the block of parameters."""
+        if not self.params:
+            return 0
+        return self.offsets()[-1] + self.params[-1].size
+
 
 def shown_path(path: str) -> str:
     """Return the path of a source as a person has given it, who may have given its name alone."""
