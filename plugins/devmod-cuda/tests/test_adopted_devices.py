@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import run_in_threads
+from backend_checks import run_in_threads, run_python
 from each_case import refusal
 from foreign_context import foreign_context
+from interruptible import run_storm
 from standin_cuda import CUDA, Standin
 
 import devmod
@@ -48,6 +49,12 @@ def core(device: Any) -> Any:
     module = pytest.importorskip("cuda.core")
     module.Device(0).set_current()
     return module
+
+
+def needs_pycuda() -> None:
+    """Skip a test whose child process imports pycuda, if that is not installed."""
+    if reason := CUDA.missing_driver("pycuda"):
+        pytest.skip(reason)
 
 
 def copies(standin: Standin) -> int:
@@ -132,8 +139,7 @@ def test_a_primary_context_and_a_device_are_the_listed_device(
 
 def test_adoption_makes_no_primary_context(environment: dict[str, str]) -> None:
     """That of a real GPU takes hundreds of megabytes."""
-    from backend_checks import run_python
-
+    needs_pycuda()
     assert run_python(
         "import devmod, pycuda.autoinit, pycuda.driver as cuda\n"
         "device = devmod.device(pycuda.autoinit.context)\n"
@@ -342,8 +348,6 @@ def test_another_library_waits_for_the_launches(core: Any, add: Any, standin: St
 
 
 def test_objects_of_others_open_no_driver(environment: dict[str, str]) -> None:
-    from backend_checks import run_python
-
     assert (
         run_python(
             "import sys, devmod_cuda\n"
@@ -357,9 +361,8 @@ def test_objects_of_others_open_no_driver(environment: dict[str, str]) -> None:
 
 
 def test_a_forked_child(environment: dict[str, str]) -> None:
-    from backend_checks import run_python
-
     """It uses nothing of the parent's, and frees nothing."""
+    needs_pycuda()
     output = run_python(
         "import os, devmod, pycuda.autoinit\n"
         "context = pycuda.autoinit.context\n"
@@ -383,3 +386,42 @@ def test_a_forked_child(environment: dict[str, str]) -> None:
         each.startswith("cuda devices cannot be used in this process: it was forked ")
         for each in errors
     )
+
+
+INTERRUPTED = """
+import gc
+import numpy as np, pycuda.autoinit, pycuda.driver as cuda
+import devmod
+from cuda_kernels import adder
+
+context, stream, ones = pycuda.autoinit.context, cuda.Stream(), np.ones(64, "float32")
+add = adder()["add"]
+
+def body():
+    for owner in (context, stream):
+        device = devmod.device(owner)
+        x = device.from_numpy(ones)
+        add.on(device)(x, x, x, 64, grid=1, block=64)
+
+body()
+storm(body, 1, 150, longest=3e-3)
+signal.setitimer(signal.ITIMER_REAL, 0)
+gc.collect()
+for owner in (context, stream):
+    device = devmod.device(owner)
+    x = device.from_numpy(ones)
+    add.on(device)(x, x, x, 64, grid=1, block=64)
+    print(x.numpy().sum(), devmod.device(owner) is device)
+print(cuda.Context.get_current().handle == context.handle)
+"""
+
+
+@pytest.mark.row("R61")
+def test_interrupts(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an interrupt at any point, the context of the caller is current, and the device of an
+    object is one.
+    """
+    needs_pycuda()
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert run_storm(INTERRUPTED).splitlines() == ["128.0 True", "128.0 True", "True"]

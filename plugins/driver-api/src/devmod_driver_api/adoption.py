@@ -318,7 +318,10 @@ class Adoption:
         current = first.driver.call("current_context")
         if current == first.driver.no_context:
             return first
-        return self.adopted.find(current, first.driver.context_device(current)) or first
+        try:
+            return self.adopted.find(current, first.driver.context_device(current)) or first
+        except DriverError:  # it was destroyed in another thread
+            return first
 
     def default_order(self, device: DriverDevice) -> DriverStream | None:
         """Return the stream of memory whose library uses the default one unless a call names
