@@ -43,7 +43,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests compilers
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages mutations fuzz interrupts peers-simulated ports gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
+.PHONY: help setup test-setup demo test test-all covering breakages mutations fuzz interrupts peers-simulated ports gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
 
 ##@ Start
 
@@ -58,12 +58,17 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 ##@ Check
 
-test: setup  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here, and of what failed (MARKER="not simulators" leaves out those of the simulated GPU)
-	$(call checks,-m "not volume$(if $(MARKER), and ($(MARKER)))")
+test: setup  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here, and of what failed (MARKER="not simulators" leaves out those of the simulated GPU; NAMES="inspect readers": in a minute, the tests alone that cover a command or a room)
+	$(if $(NAMES),$(chosen),$(call checks,-m "not volume$(if $(MARKER), and ($(MARKER)))"))
 
 test-all: setup  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python tools/vendor_runtimes.py --volume
 	$(call checks,$(if $(MARKER),-m "$(MARKER)"))
+
+# The test files that tools/covering.toml has for NAMES.
+define chosen
+	@files=$$($(BIN)/python tools/covering.py $(NAMES)) && $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume" $$files
+endef
 
 # Each part runs, whatever the others give. What the tests need is fetched while lint and types run. $(1): the options of pytest
 define checks
@@ -113,6 +118,9 @@ frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
 	@$(BIN)/python tools/lowest.py -n $(JOBS)
+
+covering: setup  ## run the tests, record what each file of them calls, and write tools/covering.toml for make test NAMES=…
+	@$(BIN)/python tools/covering.py --write -n $(JOBS) --dist loadfile
 
 breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the tree, and report whether tests notice it (NAMES="a b")
 	@$(BIN)/python tools/breakages.py $(NAMES)
