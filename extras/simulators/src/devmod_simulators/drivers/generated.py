@@ -19,7 +19,7 @@ _RUNTIME_HEADERS = (
     "cuda_vdpau_interop.h",
 )
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_PROTOTYPE = re.compile(r"\b(?:CUDARTAPI|CUDAAPI|cudaError_t) (\w+)\(([^;]*)\)\s*;")
+_PROTOTYPE = re.compile(r"\b(?:CUDARTAPI|CUDAAPI|cudaError_t)\s+(\w+)\(([^;]*)\)\s*;")
 #: A default value, for C++.
 _DEFAULT = re.compile(r" (?:__dv\(\w+\)|= \w+)")
 #: The type and the name of a parameter; `void` has none.
