@@ -18,8 +18,7 @@ from devmod.backend import find_spec
 from devmod.errors import CompileError, FormatError
 from devmod_readers.reflection import ReflectedFunction
 from devmod_simulators import SanitizeError, sanitize
-from devmod_simulators.ptx import Launch, Machine, run_ptx
-from devmod_simulators.ptx.machine import parameter_block
+from devmod_simulators.ptx import Launch, Machine, parameter_block, run_ptx
 from devmod_targets.authoring import merge_declared
 from devmod_targets.spirv_ptx import translate
 

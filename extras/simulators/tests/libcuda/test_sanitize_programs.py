@@ -165,17 +165,6 @@ def test_without_a_launch_there_is_no_number_of_reports(tmp_path: Path) -> None:
     assert rest == NO_LAUNCH
 
 
-@pytest.mark.parametrize("target", ["opencl", "rocm -arch=gfx90a"])
-def test_a_target_of_another_kind_than_the_simulated_gpu(tmp_path: Path, target: str) -> None:
-    (tmp_path / "k.cl").write_text("kernel void k(global float *x) { x[0] = 1; }\n")
-    done = start(tmp_path, "-m", "devmod", "run", "k.cl", "k", "x=1", "-t", target, "--sanitize")
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"devmod: error: --sanitize launches on a simulated GPU of kind cuda, got the target {target!r}: "
-        "compile for cuda, or omit --sanitize\n",
-    )
-
-
 def test_an_unknown_check(tmp_path: Path) -> None:
     assert (
         "'speed' is no check; there are bounds, align, free, leak, race, sync, init, and the options"

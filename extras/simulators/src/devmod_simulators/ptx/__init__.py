@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.errors import PtxError
-from devmod_simulators.ptx.machine import Machine, run_ptx
+from devmod_simulators.ptx.machine import Machine, parameter_block, run_ptx
 from devmod_simulators.ptx.module import Module
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "Report",
     "Sanitizer",
     "launch_with_checks",
+    "parameter_block",
     "run_ptx",
 ]
 
