@@ -172,6 +172,9 @@ def test_launches_are_in_the_order_of_the_callers_commands(
     gate = cl.UserEvent(caller.context)
 
     cl.enqueue_barrier(queue, wait_for=[gate])
+    # A call that waits would hang: the check of the event below fails then.
+    end = threading.Timer(120, gate.set_status, [cl.command_execution_status.COMPLETE])
+    end.start()
     three = np.full(64, 3, np.float32)
     # pyopencl's event of a copy waits for it when it is deleted.
     copies = [cl.enqueue_copy(queue, x, three, is_blocking=False)]
@@ -187,6 +190,7 @@ def test_launches_are_in_the_order_of_the_callers_commands(
     event = device.current_stream.record()
     queue.flush()
     assert event.handle.command_execution_status > cl.command_execution_status.COMPLETE
+    end.cancel()
     gate.set_status(cl.command_execution_status.COMPLETE)
     cl.wait_for_events([event.handle])  # pyopencl's own wait
     assert [each.tolist() for each in seen] == [[6] * 64, [24] * 64, [12] * 64]

@@ -377,7 +377,7 @@ class Function(ProcessLocal):
                 if rearrange is not None:
                     args = rearrange(args)
         plain = self._plain_call
-        has_repeats = self._callers or self._others
+        has_repeats = self._callers or self._callers.is_elsewhere or self._others
         if has_repeats and (plain is None or (self._count >= 0 and type(self) is self._class)):
             plain = self._take_plain_calls()
         is_plain = (
@@ -579,6 +579,7 @@ class Function(ProcessLocal):
             if key[0] is not device:  # with host arrays
                 return
             cache = device.cache_of(callers.owner)
+            callers.is_elsewhere = True
         arguments = self._signature.arguments
         enqueue = call.enqueue
         if self._packs_numbers and self._has_plain_caller:

@@ -68,13 +68,15 @@ class Callers(dict[Any, Any]):
         The device of `Function.on`.
     """
 
-    __slots__ = ("device", "last", "owner")
+    __slots__ = ("device", "is_elsewhere", "last", "owner")
 
     def __init__(self, sizes: int = 0, device: Device | None = None) -> None:
         #: The device of `on`, which the function references.
         self.device = device
         none = (None,) * sizes
         self.last: tuple[Any, ...] = (None, MISSING, None, None, None, None, *none)
+        #: Whether an adopted device keeps some.
+        self.is_elsewhere = False
         #: The owner of what an adopted device keeps.
         self.owner = _Owner()
 
