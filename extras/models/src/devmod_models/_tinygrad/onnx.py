@@ -105,6 +105,8 @@ _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueez
 #: Operators that divide their first input by the second.
 _DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do (--dim)"
+#: What tinygrad's errors have of lengths without a number: trees of pages, or a comparison of them.
+_SYMBOLIC = re.compile(r"UOp\(|eval failed to be a single number")
 #: How often the last digits of all values change, to see how far the results move.
 _DRAWS = 5
 #: The most indices of a Gather that are copies of one element each.
@@ -204,11 +206,14 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
+                text = describe_error(error)
                 advice = ""
                 if self._has_lengths:
                     advice = _ADVICE
+                    if _SYMBOLIC.search(text):
+                        text = "a length that each call chooses decides what it does"
                 raise CompileError(
-                    f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}"
+                    f"{_called(node)}: tinygrad cannot trace it: {text}{advice}"
                 ) from error
 
     def _check_indices(self, node: Node) -> None:
