@@ -34,12 +34,17 @@ class Language(NamedTuple):
     lacks: frozenset[str] = frozenset()
 
 
-_HLSL = {
+#: Two elements. These languages have no pointers.
+_STORE2 = {r"STORE2\((\w+), (.*)\);": r"\1[\2] = 1; \1[\2 + 1] = 1;"}
+_NO_POINTERS = frozenset({"a vector between its multiples"})
+_COMMON_HLSL = {
     r"BARRIER\b": "GroupMemoryBarrierWithGroupSync()",
     "BARRIER_GLOBAL": "AllMemoryBarrierWithGroupSync()",
     r"FLOAT\b": "float",
     r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"InterlockedAdd(\1[\2], \3)",
 }
+_HLSL = _COMMON_HLSL | _STORE2
+_SLANG = _COMMON_HLSL | {r"STORE2\((\w+), (.*)\);": r"*(float2*)(&\1[\2]) = float2(1, 1);"}
 FORMS = {
     "OpenCL C": Language(
         "opencl",
@@ -49,6 +54,7 @@ FORMS = {
             "BARRIER_GLOBAL": "barrier(CLK_GLOBAL_MEM_FENCE)",
             r"FLOAT\b": "(float)",
             r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomic_add(&\1[\2], \3)",
+            r"STORE2\((\w+), (.*)\);": r"*(global float2 *)(\1 + \2) = 1;",
         },
         "",
         "kernel __attribute__((reqd_work_group_size({x}, {y}, 1))) void {name}(global float *y, global const float *x, "
@@ -65,11 +71,12 @@ FORMS = {
         "{arrays} [numthreads({x}, {y}, 1)] void {name}(uint3 local_id : SV_GroupThreadID, uint3 id : SV_DispatchThreadID) "
         "{{ int i = local_id.x, j = local_id.y, at = id.x;\n",
         "groupshared {type} {name}[{length}];",
+        lacks=_NO_POINTERS,
     ),
     "Slang": Language(
         "webgpu",
         "slang",
-        _HLSL,
+        _SLANG,
         "",
         '{arrays} [shader("compute")] [numthreads({x}, {y}, 1)] void {name}(RWStructuredBuffer<float> y, StructuredBuffer<float> x, '
         "RWStructuredBuffer<int> z, uniform int n, int3 local_id : SV_GroupThreadID, int3 id : SV_DispatchThreadID) "
@@ -84,6 +91,7 @@ FORMS = {
             "BARRIER_GLOBAL": "memoryBarrierBuffer(); barrier()",
             r"FLOAT\b": "float",
             r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomicAdd(\1[\2], \3)",
+            **_STORE2,
         },
         "#version 450\n"
         "layout(std430, binding = 0) buffer Y {{ float y[]; }};\nlayout(std430, binding = 1) readonly buffer X {{ float x[]; }};\n"
@@ -92,6 +100,7 @@ FORMS = {
         "j = int(gl_LocalInvocationID.y), at = int(gl_GlobalInvocationID.x);\n",
         "shared {type} {name}[{length}];",
         has_one_kernel=True,
+        lacks=_NO_POINTERS,
     ),
     "WGSL": Language(
         "webgpu",
@@ -101,6 +110,7 @@ FORMS = {
             "BARRIER_GLOBAL": "storageBarrier()",
             r"FLOAT\b": "f32",
             r"ATOMIC_ADD\((\w+), (.*), (.*)\)": r"atomicAdd(&\1[\2], \3)",
+            **_STORE2,
             r"\bfloat (\w+) =": r"var \1: f32 =",
             r"\bint (\w+) =": r"var \1: i32 =",
         },
@@ -111,7 +121,8 @@ FORMS = {
         "var<workgroup> {name}: array<{type}, {length}>;",
         has_one_kernel=True,
         # All accesses to an atomic are atomic, and memory of a workgroup begins as zeros.
-        lacks=frozenset(
+        lacks=_NO_POINTERS
+        | frozenset(
             {
                 "an atomic against a plain read",
                 "a result that is stored",
