@@ -146,6 +146,7 @@ def test_a_project_runs_with_pyopencl_with_devmod_and_on_vulkan(
     assert row[:6] == ["| A peer", "1", "7, 1, 1", "6, 2, 1", "1", "6, 2, 1"]
     assert row[8] == "3"
     assert page.splitlines()[4] == "| other | 1 |"
+    assert " of one in " not in row[5]
     outcomes = json.loads((tmp_path / "build" / "peer-devmod.json").read_text(encoding="utf-8"))
     assert outcomes[".test_wrong"] == "failed"
     assert len(outcomes) == 9
@@ -196,6 +197,23 @@ def test_a_test_that_is_missing_differs() -> None:
     ]
 
 
+def test_one_of_several_tests_runs_on_vulkan(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyopencl")
+    monkeypatch.setenv("DEVMOD_OPENCL_POCL_CPU", "1")
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "porting"))
+    import ports_plugin
+
+    for step, expected in (("1", [*range(7)]), ("3", [0, 3, 6])):
+        monkeypatch.setenv("PORTS_STEP", step)
+        items = [*range(7)]
+        ports_plugin.pytest_collection_modifyitems(items)
+        assert items == expected
+    run = ports.Run({"a": ("passed", ""), "b": ("skipped", "")}, [], Path("none"))
+    project = {"title": "A peer", "changes": [], "vulkan_step": 3}
+    cells = ports.row(project, dict.fromkeys(ports.MODES, run)).split(" | ")
+    assert cells[3:6] == ["1, 0, 1", "0", "1, 0, 1 of one in 3"]
+
+
 def test_what_cannot_run_says_why(
     run: Callable[..., tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,9 +234,11 @@ def test_the_data_file_and_the_page_fit() -> None:
     projects = tomllib.loads(ports.DATA.read_text(encoding="utf-8"))
     required = {"title", "requirements", "packages", "changes", "tests", "seconds", "call"}
     for name, project in projects.items():
-        assert required <= project.keys() <= required | {"source", "beside", "prepare", "causes"}, (
-            name
-        )
+        assert (
+            required
+            <= project.keys()
+            <= required | {"source", "beside", "prepare", "causes", "vulkan_step"}
+        ), name
         compile(project["call"], name, "exec")
     lines = ports.PAGE.read_text(encoding="utf-8").splitlines()
     assert lines.count(ports.HEAD[0]) == 1

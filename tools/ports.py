@@ -162,6 +162,8 @@ def run_project(name: str, project: Project, python: Path, source: str, mode: st
         "POCL_CACHE_DIR": str(work / "pocl"),
     }
     (work / "pocl").mkdir()
+    if MODES[mode] == "vulkan":
+        variables["PORTS_STEP"] = str(project.get("vulkan_step", 1))
     if "prepare" in project:
         script = Template(project["prepare"]).substitute(words)
         _, output = execute([str(python), script], variables, work)
@@ -262,13 +264,16 @@ def cause(project: Project, text: str) -> str:
 def row(project: Project, runs: dict[str, Run]) -> str:
     """Return the row of a project."""
     programs = runs["devmod"].programs.values()
+    on_vulkan = runs["devmod on Vulkan"].counts
+    if "vulkan_step" in project:
+        on_vulkan += f" of one in {project['vulkan_step']}"
     cells = [
         project["title"],
         str(changed_lines(project)),
         runs["pyopencl"].counts,
         runs["devmod"].counts,
         str(len(differences(runs))),
-        runs["devmod on Vulkan"].counts,
+        on_vulkan,
         time_text(runs["pyopencl"]),
         time_text(runs["devmod"]),
         str(sum(kernels for _, kernels in programs)),

@@ -40,6 +40,11 @@ def pytest_configure() -> None:
         setattr(_device.OpenCLDevice, name, counted(name))
 
 
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Keep one of as many tests as PORTS_STEP says."""
+    items[:] = items[:: int(os.environ.get("PORTS_STEP", "1"))]
+
+
 def counted(name: str) -> Any:
     """Return a method of devmod's device that counts its calls."""
     method = getattr(_device.OpenCLDevice, name)
