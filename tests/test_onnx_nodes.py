@@ -251,6 +251,33 @@ def test_a_division_by_a_number_is_rounded_once(nodes: str, numbers: dict[str, A
             np.testing.assert_array_equal(both.on(kind)(x), wanted)
 
 
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+@pytest.mark.parametrize("scale", [0.02, 0.3, 0.07])
+def test_products_of_quantized_numbers(domain: str, scale: float) -> None:
+    """The scale of the sums is one number: 384 of them are at many places of a step."""
+    random = np.random.default_rng(0)
+    x = random.integers(0, 128, (16, 24)).astype("float32") * np.float32(scale)
+    constants = {
+        "w": random.integers(-127, 128, (24, 16)).astype("int8"),
+        "s": np.array(scale, "float32"),
+        "z": np.array(3, "uint8"),
+        "v": np.array(1, "int8"),
+    }
+    names = ["q", "s", "z", "w", "s", "v", "s", "z"]
+    product = make_node("QLinearMatMul", names, ["d"])
+    if domain:
+        names[3:6] = ["q", "s", "z"]
+        product = make_node("QLinearMul", names, ["d"], domain=domain)
+    nodes = [
+        make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        product,
+        make_node("Cast", ["d"], ["y"], to=1),
+    ]
+    onnx_models.save(nodes, {"x": x}, constants, "y")
+    (wanted,) = onnx_models.expected({"x": x})
+    np.testing.assert_array_equal(onnx_models.computed({"x": x})[0], wanted)
+
+
 def outcomes_of(operator: str, name: str, *places: str) -> dict[str, str]:
     """The outcomes of a case by its name."""
     for each in onnx_suite.cases(operator)[operator]:

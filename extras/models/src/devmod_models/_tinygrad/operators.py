@@ -147,6 +147,67 @@ def _conv_integer(x: Tensor, weight: Tensor, *zeros: Any, **options: Any) -> Ten
     return onnx_ops["Conv"](*numbers, **options)
 
 
+def _requantized(
+    sums: Tensor, scale: Tensor, zero: Tensor, *, rounds_with_zero: bool = False
+) -> Tensor:
+    """Return sums of products times a scale as numbers of the type of their zero. The scale is one
+    number, as in onnxruntime: tinygrad's rounds twice, and gets to another step.
+    """
+    numbers = sums.cast(dtypes.float32) * scale
+    own = zero.cast(dtypes.float32)
+    if rounds_with_zero:
+        numbers = (numbers + own).round()
+    else:
+        numbers = numbers.round() + own
+    return numbers.clamp(zero.dtype.min, zero.dtype.max).cast(zero.dtype)
+
+
+def _qlinear_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    weight: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    scale: Tensor,
+    zero: Tensor,
+    *bias: Any,
+    **options: Any,
+) -> Tensor:
+    sums = _conv_integer(x, weight, x_zero, w_zero, **options)
+    side = (1, -1, *[1] * (x.ndim - 2))
+    if bias and bias[0] is not None:
+        sums = sums + bias[0].reshape(side)
+    return _requantized(sums, x_scale * w_scale.reshape(side) / scale, zero)
+
+
+def _qlinear(function: Any, *, rounds_with_zero: bool = False) -> Any:
+    """Return an operator of two quantized tensors, such as Tensor.matmul."""
+
+    def operator(
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor,
+        scale: Tensor,
+        zero: Tensor,
+    ) -> Tensor:
+        # Those of the rows of the first tensor.
+        if a_scale.ndim == 1 and a_scale.numel() > 1:
+            a_scale = a_scale.unsqueeze(1)
+            a_zero = a_zero.unsqueeze(1)
+        sums = function(
+            a.cast(dtypes.int32) - a_zero.cast(dtypes.int32),
+            b.cast(dtypes.int32) - b_zero.cast(dtypes.int32),
+        )
+        step = a_scale * b_scale / scale
+        return _requantized(sums, step, zero, rounds_with_zero=rounds_with_zero)
+
+    return operator
+
+
 def _quantize_linear(
     x: Tensor, scale: Tensor, zero: Any = None, *, output_dtype: int = 0, **options: int
 ) -> Tensor:
@@ -211,6 +272,9 @@ OPERATORS: dict[str, Any] = {
     "MaxPool": _max_pool,
     "MaxUnpool": _max_unpool,
     "Mod": _mod,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear(Tensor.matmul),
+    "QLinearMul": _qlinear(Tensor.mul, rounds_with_zero=True),
     "QuantizeLinear": _quantize_linear,
     "Relu": _relu,
     "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
