@@ -202,7 +202,9 @@ def outcomes(kind: str) -> dict[str, object]:
                 if isinstance(way, str)
                 else way(module, root)
             )
-            found[short] = plain(value(*ARGUMENTS.get(short, ())) if callable(value) else value)
+            if callable(value) and not isinstance(value, devmod.Module):
+                value = value(*ARGUMENTS.get(short, ()))
+            found[short] = plain(value)
         except devmod.DevmodError as error:
             found[short] = f"{type(error).__name__}: {error}"
     return found

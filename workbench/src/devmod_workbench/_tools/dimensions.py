@@ -53,7 +53,7 @@ def warn_of_dimensions(
         read = _known.setdefault(function, _dimensions_read(function))
     if count < read:
         text = f"{function.label} reads its place in {read} dimensions, and the launch has {count}; give all, such as threads=(100, 1)"
-        warnings.warn(DimensionsWarning(escape(text)), stacklevel=4)
+        warnings.warn(escape(text), DimensionsWarning, stacklevel=4)
 
 
 def _has_length_of_one(value: Any) -> bool:
