@@ -286,7 +286,7 @@ def test_a_project_of_cmake_is_built_and_tested_without_a_gpu(
 
 
 #: The functions that a program imports from a plugin, because they concern one kind alone.
-PUBLIC = {"devmod-cuda": ("tensor_map",)}
+PUBLIC = {"devmod-cuda": ("current_device", "tensor_map"), "devmod-vulkan": ("device",)}
 SURFACE = """
 import importlib, importlib.metadata as metadata, json, sys
 found = {}

@@ -54,7 +54,7 @@ NOT_RUN = {
     "bundles.md": 0,
     "calling.md": 1,
     "arrays-and-devices.md": 0,
-    "cuda.md": 2,
+    "cuda.md": 3,
     "cuda-without-a-gpu.md": 2,
     "errors.md": 0,
     "find-out-what-is-wrong.md": 0,

@@ -612,7 +612,7 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(
         ),
         (
             ["x=random", "weight=random", "--threads", "8"],
-            "the opencl program 'normalize': it takes no threads=: the steps of a program "
+            "the opencl program 'normalize': it takes no --threads: the steps of a program "
             "have their own, which follow from the shapes and the scalars of the call",
         ),
     ],

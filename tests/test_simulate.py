@@ -299,7 +299,7 @@ def test_a_run_gives_the_bytes_of_dynamic_shared_memory(tmp_path: Path) -> None:
         assert f"x: int32[1]\n[{value}]\n" in forked.python(*sized, env=simulated).stdout
     refused = forked.python(*words, env=simulated)
     assert (
-        "the cuda function 'k' uses dynamic shared memory, and its interface has no default: give shared_memory="
+        "the cuda function 'k' uses dynamic shared memory, and its interface has no default: give --shared-memory, "
         in refused.stderr
     )
     assert refused.returncode == 1

@@ -786,6 +786,8 @@ def read_rocm_binary(data: bytes) -> None:
 class _Processor:
     """A device as far as the checks of a binary use it."""
 
+    is_simulated = False
+
     def __init__(self, arch: str) -> None:
         self.arch = arch
 

@@ -149,6 +149,9 @@ function countText(plan) {
  */
 function wrongCount(plan, count) {
   const tags = plan.launch.map(({ tag }) => tag).join(", ");
-  const behind = tags ? `; its launch values (${tags}) may follow them` : "";
+  let behind = "";
+  if (tags && !plan.hasInterface) behind = `; its launch values (${tags}) may follow them`;
+  else if (tags && count > plan.args.length)
+    behind = "; the launch is given by name, with threads or grid";
   return `takes ${countText(plan)}${behind}; ${count} ${count === 1 ? "was" : "were"} given`;
 }

@@ -58,6 +58,7 @@ const MAX_BLOCK = 65536;
  * @property {{ spot: Spot, size: number }[]} blocks
  * @property {() => ReadonlyMap<string, BlockRecord>} records By the name in a call. They are found at the first use.
  * @property {{ tag: string, triple: number, axis: number }[]} launch
+ * @property {boolean} hasInterface
  * @property {number | null} packed The offset of TVM's packGridDimX in the last block; null for a function with an interface.
  */
 
@@ -88,6 +89,7 @@ export function makePlan(name, info, text) {
     blocks,
     records,
     launch: valueTags(info.launchParamTags),
+    hasInterface: Boolean(info.interface),
     packed,
   };
 }

@@ -6,8 +6,6 @@ docs/design/cuda.md has the reasons.
 
 from __future__ import annotations
 
-from devmod_driver_api import is_for_hip
-
 #: The packages with contexts and streams of CUDA.
 _PACKAGES = ("cuda", "cupy", "numba", "pycuda", "torch")
 
@@ -33,6 +31,8 @@ def adopt(handle: object) -> Device | None:
     package = type(handle).__module__.partition(".")[0]
     if package not in _PACKAGES and not hasattr(type(handle), "__cuda_stream__"):
         return None
+    from devmod_driver_api import is_for_hip
+
     if is_for_hip(package):
         return None
     from devmod_cuda._launch import ADOPTION

@@ -13,7 +13,7 @@ import weakref
 from devmod.backend import ConversionError, RLock
 from devmod.errors import ArgumentError
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, adopted, all_devices, devices
-from devmod_opencl._driver import cl
+from devmod_opencl._driver import Error, cl
 from devmod_runtime import check_driver, fork_safe
 
 TYPE_CHECKING = False
@@ -105,9 +105,23 @@ def adopt(handle: Any) -> OpenCLDevice | None:
         key = ("queue", handle.int_ptr)
         device = adopted.get(key)
         if device is None:
-            space = _space_of(handle.context, handle.device)
+            space = _space_of(_context_of(handle), handle.device)
             device = adopted[key] = QueueDevice(space, handle)
     return device
+
+
+def _context_of(queue: Any) -> Any:
+    """Return the context of a queue. Intel's runtime has none where no object of pyopencl
+    references it.
+    """
+    try:
+        return queue.context
+    except Error as error:
+        raise ArgumentError(
+            f"device: {_text(queue)} has no context ({error}): keep the pyopencl Context with which it was created",
+            kind="opencl",
+            argument="kind",
+        ) from error
 
 
 def _device_over(handle: Any) -> OpenCLDevice:

@@ -104,6 +104,8 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
     result[get_global_id(0)] = get_sub_group_size();
 }
 """
+#: The contexts of new queues, which Intel's runtime forgets where only queues have them.
+_contexts: list[Any] = []
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -228,4 +230,6 @@ class OpenCLConformance(Conformance):
         import pyopencl as cl
 
         device: Any = devmod.device("opencl")
-        return cl.CommandQueue(cl.Context([device.handle]))
+        context = cl.Context([device.handle])
+        _contexts.append(context)
+        return cl.CommandQueue(context)

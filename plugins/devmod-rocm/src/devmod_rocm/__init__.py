@@ -6,8 +6,6 @@ docs/design/rocm.md has the reasons.
 
 from __future__ import annotations
 
-from devmod_driver_api import is_for_hip
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +24,8 @@ def adopt(handle: object) -> Device | None:
     """Entry point ``devmod.adopt.rocm``: return the device over a stream of another library; None
     for other objects.
     """
+    from devmod_driver_api import is_for_hip
+
     package = type(handle).__module__.partition(".")[0]
     if package not in ("hip", "rocm") and not is_for_hip(package):
         return None

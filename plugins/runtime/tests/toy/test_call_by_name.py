@@ -99,7 +99,7 @@ def test_launch_values_follow_arguments_by_position_alone(devices: list[toy.ToyD
         "the toy function 'f' is called with launch values and with arguments by name; launch values follow the arguments by position"
     )
     assert refusal(devmod.ArgumentError, f, 2, 3, n=1) == (
-        "the toy function 'f' takes 1 argument (n); the launch is given by name, as in threads=…; 2 were given"
+        "the toy function 'f' takes 1 argument (n); the launch is given by name, with threads= or grid=; 2 were given"
     )
     assert len(queued(devices[0])) == 1
 

@@ -523,7 +523,7 @@ def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
         (
             (1, 2, 3, 4, 5),
             {},
-            "takes 4 arguments (x, y, alpha, n); the launch is given by name, as in threads=…; 5 were given",
+            "takes 4 arguments (x, y, alpha, n); the launch is given by name, with threads= or grid=; 5 were given",
         ),
         (
             "good",

@@ -491,7 +491,7 @@ class ArgumentOrder:
         if tags and self._signature.interface is None:
             behind = f"; its launch values ({', '.join(tags)}) may follow them"
         elif tags and count > len(self.positional):
-            behind = "; the launch is given by name, as in threads=…"
+            behind = "; the launch is given by name, with threads= or grid="
         verb = "was" if count == 1 else "were"
         return f" takes {self._count_text()}{behind}; {count} {verb} given"
 

@@ -580,7 +580,9 @@ class ProgramFunction(ProcessLocal):
                 raise self.error(f"the argument {name!r} is given by position and by name", name)
             if name not in names and name not in self.outputs and name not in self.states:
                 if name in ("grid", "threads", "block", "shared_memory"):
-                    raise self.error(f"it takes no {name}=: {_NO_GRID}", name)
+                    refusal = self.error(f"it takes no {name}=: {_NO_GRID}", name)
+                    refusal.keywords = (name,)
+                    raise refusal
                 known = [*names, *self.outputs]
                 raise self.error(
                     f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}",
