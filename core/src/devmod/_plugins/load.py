@@ -157,6 +157,9 @@ def _import(module: str) -> object:
 def _invalidate_listings() -> None:
     import importlib
 
+    from devmod._util.imports import import_with_pathlib
+
+    import_with_pathlib("importlib.metadata")  # Python's own finder imports it there
     importlib.invalidate_caches()
 
 
