@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from queue import SimpleQueue
 
 import pytest
 from interruptible import HANGS, interruptible_python, run_storm
@@ -151,7 +152,9 @@ def test_a_call_where_python_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -
     def refuse(*_: object) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
+    # No thread that waits is woken.
     monkeypatch.setattr(_uninterrupted, "_idle", [])
+    monkeypatch.setattr(_uninterrupted, "_wakes", SimpleQueue())
     monkeypatch.setattr(_uninterrupted, "start_new_thread", refuse)
     assert call_uninterrupted(threading.get_ident) == threading.get_ident()
     with pytest.raises(ZeroDivisionError):
