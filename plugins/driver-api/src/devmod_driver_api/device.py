@@ -648,9 +648,12 @@ class DriverDevice(Device):
         """Delay the later work of the callers' streams of the context, which have devices, until
         the present end of a stream.
         """
-        with self.calls("{} cannot order work of another library") as context, context:
-            for each in context.callers_streams():
-                context.order(each.handle, earlier)
+        with self.calls("{} cannot order work of another library") as context:
+            if not context.foreign_streams:
+                return
+            with context:
+                for each in context.callers_streams():
+                    context.order(each.handle, earlier)
 
     @property
     def is_open(self) -> bool:
