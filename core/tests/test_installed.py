@@ -60,7 +60,7 @@ for name in [*sys.modules]:
     if name.partition(".")[0] in ("pathlib", "zipfile") or name.startswith("importlib.resources"):
         del sys.modules[name]
 def interrupt(frame, event, argument):
-    if frame.f_code.co_filename.endswith(("pathlib/_local.py", "pathlib.py")):
+    if frame.f_code.co_filename.endswith(("pathlib/_local.py", "pathlib/_os.py", "pathlib.py")):
         raise KeyboardInterrupt
 sys.settrace(interrupt)
 try:
