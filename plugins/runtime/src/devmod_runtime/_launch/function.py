@@ -453,14 +453,7 @@ class Function(ProcessLocal):
         found: Any = None
         own_device = self.default_device()
         if device is not own_device:
-            try:
-                found = following.function_on(device)
-            except CannotFollowError as error:
-                raise ConversionError(str(error)) from None
-            except UNAVAILABLE as error:
-                raise ConversionError(
-                    f"is on {device}, and the function is on {own_device}; {error}"
-                ) from None
+            found = follow_to(following, device, f"the function is on {own_device}")
         if found is None:
             self._own_devices.add(device)
             return self
@@ -873,6 +866,31 @@ class Function(ProcessLocal):
 
 #: The method without an observer.
 _CALL = Function.__call__
+
+
+def follow_to(following: Following, device: Device, place: str) -> Any:
+    """Return what `Following.function_on` does.
+
+    Parameters
+    ----------
+    following, device
+        How calls follow their arrays, and the device of one.
+    place
+        The clause with the device of other calls.
+
+    Raises
+    ------
+    ConversionError
+        No candidate is taken; the text ends a sentence that begins with the array.
+    CompileError, FormatError
+        The candidate cannot be built for the device.
+    """
+    try:
+        return following.function_on(device)
+    except CannotFollowError as error:
+        raise ConversionError(str(error)) from None
+    except UNAVAILABLE as error:
+        raise ConversionError(f"is on {device}, and {place}; {error}") from None
 
 
 def _call_other(function: Any, /, *args: Any, **keywords: Any) -> Any:

@@ -10,8 +10,8 @@ from struct import error as struct_error
 from sys import intern
 
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import UNAVAILABLE, program_kernels
-from devmod._modules.following import CannotFollowError, Following
+from devmod._modules.choice import program_kernels
+from devmod._modules.following import Following
 from devmod.backend import (
     STRUCT_FORMATS,
     ConversionError,
@@ -27,7 +27,7 @@ from devmod_readers.programs import Sampler, bind_lengths, names_in
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.checks import FollowError
-from devmod_runtime._launch.function import Launch, PerInstance
+from devmod_runtime._launch.function import Launch, PerInstance, follow_to
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer, plain_packer
@@ -350,14 +350,7 @@ class ProgramFunction(ProcessLocal):
         if found is None:
             following = self.following
             assert following is not None
-            try:
-                found = following.function_on(device)
-            except CannotFollowError as error:
-                raise ConversionError(str(error)) from None
-            except UNAVAILABLE as error:
-                raise ConversionError(
-                    f"is on {device}, and the program is on {self.device}; {error}"
-                ) from None
+            found = follow_to(following, device, f"the program is on {self.device}")
             if not device.is_adopted:  # the cache may not keep an adopted device
                 self._others[device] = found
         return found
