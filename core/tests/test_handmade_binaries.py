@@ -379,6 +379,10 @@ def shader(version: int, *capabilities: int, end: bytes = b"\x0e\0\3\0" + bytes(
         (shader(0x90000), "spirv9.0"),
         (shader(0xA0000), ""),
         (shader(0x0FF00), ""),
+        (
+            shader(0x10300, *range(60000, 60257)),
+            "spirv1.3:" + "+".join(map(str, range(60000, 60256))),
+        ),
     ],
 )
 def test_the_header_and_the_capabilities_of_a_shader(data: bytes, expected: str) -> None:
