@@ -67,6 +67,7 @@ PYTHON_INNOCENTS = [
     "@cache(maxsize=1)\ndef f():\n    pass",
     "class C(f(a, b)):\n    pass",
     "if TYPE_CHECKING:\n    x = 1",
+    "TYPE_CHECKING = False",
     "x = sys.version_info >= (3, 12)",
     'if os.name == "nt":\n    pass',
     "x = y[:]",

@@ -241,7 +241,7 @@ def _is_skipped(node: ast.AST) -> bool:
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
-        case ast.Assign(targets=[ast.Name(id="__all__")]):
+        case ast.Assign(targets=[ast.Name(id="__all__" | "TYPE_CHECKING")]):
             return True
         case ast.keyword(arg="strict" | "encoding"):
             return True
