@@ -94,7 +94,7 @@ def test_an_invalid_map_is_refused() -> None:
 
 def test_turns_and_their_spread_survive_and_go_with_their_times() -> None:
     one, two = ((100_000,), (64, 2)), ((-1,), ("x", True))
-    record = RECORD.replace(turns={one: (7, 2.5e-7), two: (4, 0.0)})
+    record = RECORD.replace(turns={one: (7, 2.5e-7), two: (2**32 - 1, 0.0)})
     data = record.to_dict()
     assert data["measured"][0]["times"][0] == [[64, 2], 1.2e-5, 7, 2.5e-7]
     assert TuningRecord.from_dict(data) == record
@@ -103,11 +103,11 @@ def test_turns_and_their_spread_survive_and_go_with_their_times() -> None:
 
     assert record.arranged(("TILE", "BLOCK"), ("n",)) == RECORD.arranged(
         ("TILE", "BLOCK"), ("n",)
-    ).replace(turns={((100_000,), (2, 64)): (7, 2.5e-7), ((-1,), (True, "x")): (4, 0.0)})
+    ).replace(turns={((100_000,), (2, 64)): (7, 2.5e-7), ((-1,), (True, "x")): (2**32 - 1, 0.0)})
 
     again = RECORD.replace(measured={one: 3e-6}, turns={})
     (joined,) = join_records([record, again])
-    assert (joined.measured[one], joined.turns) == (3e-6, {two: (4, 0.0)})
+    assert (joined.measured[one], joined.turns) == (3e-6, {two: (2**32 - 1, 0.0)})
     (joined,) = join_records([again, record])
     assert (joined.measured[one], joined.turns) == (1.2e-5, record.turns)
 

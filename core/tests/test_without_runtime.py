@@ -162,13 +162,22 @@ def test_a_folder_with_the_name_of_the_runtime_is_not_the_runtime(tmp_path: Path
         "devmod.Device needs devmod-runtime, which is not installed. The wheel of each backend brings it"
     )
     file = tmp_path / "devmod_runtime.py"
+    package = tmp_path / "apart" / "devmod_runtime" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.touch()
     file.touch()
-    assert run(
-        f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(tmp_path)!r})\n" + attempt
-    ) == (
-        f"devmod.Device needs devmod-runtime, which cannot be imported: the file {str(file)!r} hides the installed package 'devmod_runtime'. "
-        "Rename the file\n"
-    )
+    for hiding, folder in ((file, tmp_path), (package, tmp_path / "apart")):
+        assert run(
+            f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(folder)!r})\n" + attempt
+        ) == (
+            f"devmod.Device needs devmod-runtime, which cannot be imported: the file {str(hiding)!r} hides the installed package 'devmod_runtime'. "
+            "Rename the file\n"
+        )
+        # It is installed there itself.
+        (folder / "another-1.0.dist-info").mkdir()
+        assert "hides" not in run(
+            f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(folder)!r})\n" + attempt
+        )
 
 
 @pytest.mark.row("R4", "R23")
