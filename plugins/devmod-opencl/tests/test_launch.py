@@ -170,6 +170,63 @@ def test_each_call_has_numbers_of_its_own(device: Any, numbers: int) -> None:
         assert on_host[0] == array.numpy()[0] == numbers * value
 
 
+class Counter:
+    """An int that is another one at each use."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def __index__(self) -> int:
+        self.value += 1
+        return self.value
+
+
+@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.row("R34")
+def test_numbers_that_compare_equal_are_passed_by_their_bytes(device: Any, others: int) -> None:
+    """A call with the objects of the call before does not convert them again."""
+    params = "".join(f", int n{number}" for number in range(others))
+    put = devmod.compile(
+        f"kernel void put(global float *x, float value{params}) {{ x[0] = value; }}", "opencl"
+    )["put"]
+    x = device.zeros(1, "float32")
+    zero, negative, nan = 0.0, -0.0, math.nan
+    for value in (zero, zero, zero, negative, zero, negative, negative, negative, 0, nan, nan, nan):
+        put(x, value, *range(others), grid=1, block=1)
+        assert x.numpy().tobytes() == np.float32(value).tobytes()
+
+
+@pytest.mark.row("R34")
+def test_an_object_whose_number_changes_is_converted_in_each_call(device: Any) -> None:
+    put = devmod.compile("kernel void put(global int *x, int n) { x[0] = n; }", "opencl")["put"]
+    x = device.zeros(1, "int32")
+    put(x, 1, grid=1, block=1)
+    put(x, 1, grid=1, block=1)
+    counter = Counter()
+    seen = []
+    for _ in range(6):
+        counter.value = len(seen) // 3 * 10  # the same number, and then another one
+        put(x, counter, grid=1, block=1)
+        seen.append(x.numpy()[0])
+    assert seen == [1, 1, 1, 11, 11, 11]
+
+
+@pytest.mark.row("R34")
+def test_a_number_that_does_not_fit_keeps_the_kernel_object(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = devmod.compile("kernel void put(global int *x, int n) { x[0] = n; }", "opencl")["put"]
+    x = device.zeros(1, "int32")
+    for _ in range(3):
+        put(x, 7, grid=1, block=1)
+    monkeypatch.setattr(_driver, "create_kernel", lambda *_: pytest.fail("a new kernel object"))
+    for _ in range(3):
+        text = refusal(devmod.ArgumentError, put, x, 2**31, grid=1, block=1)
+        assert "does not fit int32" in text
+        put(x, 7, grid=1, block=1)
+    assert x.numpy()[0] == 7
+
+
 @pytest.mark.row("R34")
 def test_calls_with_many_numbers_share_the_kernel_objects_of_all_grids(
     device: Any, many: Any, monkeypatch: pytest.MonkeyPatch

@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     Spaces = Sequence[Sequence[str]]
     #: A program, and the words of `arguments_of` its kernels; None if its driver has them.
     _Program = tuple[Any, Mapping[str, Spaces] | None]
-    #: A kernel object, the bytes of its numbers, the place and the bytes of each, and the memory of
-    #: these bytes.
-    _PackedKernel = list[Any]
+    #: A kernel object and what sets its arrays; with numbers also the bytes of these, the objects
+    #: that have these bytes, the place and the bytes of each, and the memory of these bytes.
+    _PlainKernel = Sequence[Any]
 
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
@@ -217,8 +217,8 @@ class OpenCLPrograms(Builds):
 # its own.
 
 
-#: The numbers from which on a call sets them together: packing them has a cost of its own.
-_MANY = 2
+#: In the place of a number that no call has set.
+_UNSET = object()
 # pyopencl's stubs do not allow all arguments by position.
 _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 
@@ -270,7 +270,7 @@ class OpenCLKernel(Kernel):
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
         # and list.append are atomic.
         self._free = [handle]
-        self._packed: list[_PackedKernel] = []
+        self._plain: list[_PlainKernel] = []
         self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
@@ -364,7 +364,7 @@ class OpenCLKernel(Kernel):
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Values], None]:
-        make_call = _call_maker(self._objects, self._scalars, has_numbers=False)
+        make_call = _call_maker(self._objects, self._scalars)
         call = make_call(
             stream.queue,
             *shape,
@@ -404,21 +404,30 @@ class OpenCLKernel(Kernel):
         # those of the call before. For an int the struct module takes what `KernelCall` takes.
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         packer = Struct(f"<{''.join(formats)}")
-        new = partial(self._new_packed, packer, formats)
-        make_call = _call_maker(self._objects, self._scalars, has_numbers=True)
+        no_objects = (_UNSET,) * len(formats)
+        make_call = _plain_call_maker(self._objects, self._scalars)
         return make_call(
             stream.queue,
             *shape,
-            self._packed,
-            new,
+            self._plain,
+            partial(self._new_plain, packer, formats, no_objects),
             _enqueue_for(stream),
             _driver.Error,
             self._launch_error,
             packer.pack,
+            no_objects,
         )
 
-    def _new_packed(self, packer: Struct, formats: Sequence[str]) -> _PackedKernel:
+    def _new_plain(
+        self, packer: Struct, formats: Sequence[str], no_objects: Sequence[object]
+    ) -> _PlainKernel:
         """Return a kernel object with memory for its numbers, which no call has set."""
+        handle = self._new()
+        set_objects = handle._set_arg_multi
+        if len(self._objects) == 1:
+            set_objects = handle.set_arg
+        if not formats:
+            return handle, set_objects
         memory = memoryview(bytearray(packer.size))
         pairs: list[Any] = []
         start = 0
@@ -426,7 +435,7 @@ class OpenCLKernel(Kernel):
             end = start + calcsize(f"<{each}")
             pairs += (number, memory[start:end])
             start = end
-        return [self._new(), b"", tuple(pairs), memory]
+        return [handle, set_objects, b"", no_objects, tuple(pairs), memory]
 
     def prepare(self, stream: OpenCLStream, shape: Any, values: Values) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to
@@ -600,26 +609,10 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
 
 @lru_cache(256)
 def _call_maker(
-    objects: tuple[int, ...], scalars: tuple[int, ...], *, has_numbers: bool
-) -> Callable[..., Callable[..., Any]]:
-    """Return the maker of the function that queues a launch, unrolled over the arguments: a loop
-    takes three times as long. For an array and two numbers, that of `plain_caller` is::
-
-        def call(v0, v1, v2):
-            try: numbers = pack(v1, v2)
-            except Exception: raise ConversionError from None
-            try: item = take()
-            except IndexError: item = new()
-            handle, last, parts, memory = item
-            try:
-                handle._set_arg_multi((0, v0, ))
-                if numbers != last:
-                    memory[:] = numbers
-                    handle._set_arg_buf_multi(parts)
-                    item[1] = numbers
-                enqueue(queue, handle, size, block, None, None, False, False)
-            except Error as error: raise explain(error) from error
-            give(item)
+    objects: tuple[int, ...], scalars: tuple[int, ...]
+) -> Callable[..., Callable[[Values], None]]:
+    """Return the maker of the function that queues a launch with the values of a kernel, unrolled
+    over the arguments: a loop takes three times as long.
 
     Parameters
     ----------
@@ -628,42 +621,92 @@ def _call_maker(
         their own, faster setter.
     scalars
         The others.
-    has_numbers
-        Whether these are numbers, which the function of `plain_caller` packs, or bytes.
     """
-    count = len(objects) + len(scalars)
-    if has_numbers:
-        places = [f"v{number}" for number in range(count)]
-        parameters = ", ".join(places)
-        numbers = ", ".join([places[number] for number in scalars])
-        lines = [
-            # What the `__index__` of a value raises: `KernelCall` converts the value, or names it.
-            f"try: numbers = pack({numbers})",
-            "except Exception: raise ConversionError from None",
-        ]
-        taken = "handle, last, parts, memory = item"
-        setters = [
-            "    if numbers != last:",
-            "        memory[:] = numbers",
-            "        handle._set_arg_buf_multi(parts)",
-            "        item[1] = numbers",
-        ]
-    else:
-        places = [f"values[{number}]" for number in range(count)]
-        parameters = "values"
-        lines = []
-        taken = "handle = item"
-        setters = [f"    handle._set_arg_buf({each}, {places[each]})" for each in scalars]
+    setters = [f"    handle._set_arg_buf({each}, values[{each}])" for each in scalars]
     if objects:
-        pairs = [f"{number}, {places[number]}, " for number in objects]
+        pairs = [f"{number}, values[{number}], " for number in objects]
         setters.insert(0, f"    handle._set_arg_multi(({''.join(pairs)}))")
+    return _compiled_maker("values", ["handle = item", "try:", *setters])
 
+
+@lru_cache(256)
+def _plain_call_maker(
+    objects: tuple[int, ...], scalars: tuple[int, ...]
+) -> Callable[..., Callable[..., None]]:
+    """Return the maker of the function that queues a plain launch. For two arrays and a number it
+    is::
+
+        def call(v0, v1, v2):
+            try: item = take()
+            except IndexError: item = new()
+            handle, set_objects, last, (l2, ), parts, memory = item
+            try:
+                set_objects((0, v0, 1, v1, ))
+                if v2 is not l2:
+                    try: numbers = pack(v2)
+                    except Exception: give(item); raise ConversionError from None
+                    if numbers != last:
+                        item[2] = numbers
+                        item[3] = NO_OBJECTS
+                        handle._set_arg_buf(2, numbers)
+                    elif (type(v2) is int or type(v2) is float):
+                        item[3] = (v2, )
+                enqueue(queue, handle, size, block, None, None, False, False)
+            except Error as error: raise explain(error) from error
+            give(item)
+
+    Most loops give the same objects again, which need not be packed: an int or a float that the
+    kernel object has already. Equal numbers may have other bytes: 0.0 and -0.0.
+
+    Parameters
+    ----------
+    objects, scalars
+        The arguments that are arrays, and those that are numbers.
+    """
+    places = [f"v{number}" for number in range(len(objects) + len(scalars))]
+    pairs = [f"{number}, {places[number]}" for number in objects]
+    lines = []
+    if len(objects) == 1:
+        lines = [f"    set_objects({pairs[0]})"]
+    elif objects:
+        lines = [f"    set_objects(({', '.join(pairs)}))"]
+    if not scalars:
+        taken = "handle, set_objects = item"
+        return _compiled_maker(", ".join(places), [taken, "try:", *lines])
+
+    kept = "".join([f"l{number}, " for number in scalars])
+    given = "".join([f"{places[number]}, " for number in scalars])
+    are_other = " or ".join([f"{places[each]} is not l{each}" for each in scalars])
+    are_plain = " and ".join(
+        [f"(type({places[each]}) is int or type({places[each]}) is float)" for each in scalars]
+    )
+    setter = ["memory[:] = numbers", "handle._set_arg_buf_multi(parts)"]
+    if len(scalars) == 1:
+        setter = [f"handle._set_arg_buf({scalars[0]}, numbers)"]
     lines += [
+        f"    if {are_other}:",
+        # What the `__index__` of a value raises: `KernelCall` converts the value, or names it.
+        f"        try: numbers = pack({given})",
+        "        except Exception: give(item); raise ConversionError from None",
+        "        if numbers != last:",
+        "            item[2] = numbers",
+        "            item[3] = NO_OBJECTS",
+        *(f"            {each}" for each in setter),
+        f"        elif {are_plain}:",
+        f"            item[3] = ({given})",
+    ]
+    taken = f"handle, set_objects, last, ({kept}), parts, memory = item"
+    return _compiled_maker(", ".join(places), [taken, "try:", *lines])
+
+
+def _compiled_maker(parameters: str, setters: Sequence[str]) -> Callable[..., Any]:
+    """Return the maker of a function that takes a kernel object from the pool, sets its arguments
+    and queues it.
+    """
+    lines = [
         # Atomic: only one thread sets the arguments of one kernel object.
         "try: item = take()",
         "except IndexError: item = new()",
-        taken,
-        "try:",
         *setters,
         # With all arguments: nanobind fills in defaults slowly.
         "    enqueue(queue, handle, size, block, None, None, False, False)",
@@ -671,7 +714,7 @@ def _call_maker(
         "give(item)",
     ]
     body = "\n    ".join([f"  def call({parameters}):", *lines])
-    head = "def make(queue, size, block, free, new, enqueue, Error, explain, pack=None):"
+    head = "def make(queue, size, block, free, new, enqueue, Error, explain, pack=None, NO_OBJECTS=()):"
     text = f"{head}\n  take, give = free.pop, free.append\n{body}\n  return call"
     space: dict[str, Any] = {"ConversionError": ConversionError}
     exec(text, space)  # noqa: S102 - it has no text but the numbers of arguments
@@ -700,14 +743,13 @@ class OpenCLLauncher(BuildLauncher):
         return device_of_call(devices(), self.format)
 
     def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
-        numbers = 0
         for each in arguments:
             if each.plain_packer is not None:
-                numbers += 1
+                continue
             # Without an interface, a pointer may be __local, which the function of `caller` checks.
-            elif each.kind != "buffer" or each.size or each.accepts_local or each.is_padded:
+            if each.kind != "buffer" or each.size or each.accepts_local or each.is_padded:
                 return False
-        return numbers >= _MANY
+        return True
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
         return OpenCLKernel(self.info, self.builds, device)

@@ -286,6 +286,8 @@ class Function(ProcessLocal):
         self._packs_numbers = self._has_plain_caller = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
+        #: Whether a call has given arguments by name.
+        self._has_names = False
         #: The number of arguments by position that need no other order; -1 if there is no such
         #: number.
         self._count = -1
@@ -365,6 +367,10 @@ class Function(ProcessLocal):
         The function of a bundle takes the candidate for the device of its arrays or its stream.
         """
         given = args
+        if keywords and not self._has_names:
+            # Without the parameters for the names, a plain call takes less time.
+            self._has_names = True
+            self._forget_plain_calls()
         if keywords or len(args) != self._count:
             try:
                 count, get, rearrange = self._plans[*keywords,]
@@ -488,20 +494,28 @@ class Function(ProcessLocal):
         """Make the method of a plain call that of this function, unless an observer has another
         one.
         """
-        if self._plain_call is None:
-            self._plain_call = plain_call(self)
+        callers = self._callers
+        plain = self._plain_call
+        if plain is None:
+            plain = self._plain_call = plain_call(self, callers)
         own = self._class
         if self._count >= 0 and type(self) is own and own.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
             names: dict[str, Any] = {
-                "__call__": self._plain_call,
+                "__call__": plain,
                 "__slots__": (),
                 "__doc__": Function.__dict__["__doc__"],
             }
             self.__class__ = type("Function", (own,), names)
             if own.__call__ is not _CALL:  # an observer has begun in another thread
                 self.__class__ = own
-        return self._plain_call
+        if self._callers is not callers:  # it has begun or ended
+            self._forget_plain_calls()
+        return plain
+
+    def _forget_plain_calls(self) -> None:
+        self._plain_call = None
+        self.__class__ = self._class
 
     def _call_in_other_form(
         self, given: Sequence[Any], by_name: Sequence[Any], keywords: dict[str, Any], *launch: Any
@@ -779,7 +793,7 @@ class Function(ProcessLocal):
         # In this order: what the calls of another thread cache of the old ones is lost.
         self._callers = Callers(len(self.key_arguments), self._rules.device)
         self._forget_others()
-        self.__class__ = self._class
+        self._forget_plain_calls()
 
     def _forget_others(self) -> None:
         #: By the device of an array, the function of the candidate that takes it.

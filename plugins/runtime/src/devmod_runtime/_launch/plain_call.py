@@ -134,20 +134,24 @@ _NAMES: dict[str, Any] = {
 }
 
 
-def plain_call(function: Function) -> Callable[..., Any]:
-    """Return the method of a call of a function that takes plain calls, and passes on all
-    others.
+def plain_call(function: Function, callers: Callers) -> Callable[..., Any]:
+    """Return the method of a call of a function that takes plain calls, and passes on all others.
+
+    `callers` are those of the function. The code has them as a global: Python looks up an attribute
+    of an object of such a class slowly.
     """
     arguments = function._signature.arguments
+    more = max(_MORE, len(function._signature.launch))
     names: tuple[str, ...] = ()
-    if function._order.is_plain:
+    if function._order.is_plain and function._has_names:
         names = function._order.names
+    elif function._order.is_plain:
+        more += len(arguments)  # in the place of those by name
     sizes = frozenset(each.number for each in arguments if each.size)
     kinds = "".join(map(_kind_of, arguments))
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     keys = tuple([each.number for each in function.key_arguments])
-    more = max(_MORE, len(function._signature.launch))
     code, defaults = _code(
         kinds, function._packs_numbers, function._first_buffer, sizes, bool(names), more, keys
     )
@@ -155,7 +159,8 @@ def plain_call(function: Function) -> Callable[..., Any]:
     code = code.replace(
         co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
     )
-    return FunctionType(code, _NAMES | _constants(arguments), "__call__", defaults)
+    names_of_code = _NAMES | _constants(arguments) | {"callers": callers}
+    return FunctionType(code, names_of_code, "__call__", defaults)
 
 
 def packed_call(arguments: Sequence[Argument], queue: Callable[..., Any]) -> Callable[..., Any]:
@@ -256,11 +261,12 @@ def _code(
     args = tuple_text(positions)
     given = f"({', '.join([*positions, *extra])}, *rest), {tuple_text(names)}, keywords"
     other = f"return self._call_in_other_form({given}, {_LAUNCH}, shared_memory)"
-    lines = [f"if x0 is not M or keywords or shared_memory is not None: {other}"]
+    is_other = "x0 is not M or keywords or shared_memory is not None"
+    if count and not names:
+        is_other += f" or {positions[-1]} is M"
+    lines = [f"if {is_other}: {other}"]
     if names:
         lines += _lines_of_names(positions, names, other)
-    elif count:
-        lines.append(f"if {positions[-1]} is M: {other}")
 
     checked = f"return self._call_checked({args}, {_LAUNCH}, shared_memory)"
     if keys:
@@ -274,14 +280,13 @@ def _code(
         ]
     last = "".join(f", l{each}" for each in keys)
     key = "".join(f", s{each}" for each in keys)
-    is_other = "".join(f" or l{each} != s{each}" for each in keys)
+    is_new = "".join(f" or l{each} != s{each}" for each in keys)
 
     lines += [
         "try:",
         *_lines_of_arrays(kinds, first, sizes),
-        f"    call, d, g, b, t, c{last} = self._callers.last",
-        f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_other}:",
-        "        callers = self._callers",
+        f"    call, d, g, b, t, c{last} = callers.last",
+        f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_new}:",
         f"        call = callers[device, grid, block, threads, current{key}]",
         f"        if {_PLAIN_DIMS}:",
         "            if device is callers.device or not getattr(device, 'is_adopted', False):",
@@ -341,14 +346,19 @@ def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]
     """
     # The current stream is part of the key. Nothing looks for it in a program that enters no
     # stream.
-    current = "current = stream if stream is not None or not entered else current_stream"
+    current = "if entered and stream is None: current = current_stream"
     if first < 0:
-        return ["    device = None", f"    {current}(self.default_device())"]
+        return [
+            "    device = None",
+            "    current = stream",
+            f"    {current}(self.default_device())",
+        ]
     arrays = [number for number, kind in enumerate(kinds) if kind in "bBpP"]
     return [
         f"    if type(a{first}) is DeviceArray:",
         f"        device = a{first}.device",
         _checks(kinds, arrays, first, sizes),
+        "        current = stream",
         f"        {current}(device)",
         *(f"        m{each} = a{each}.memory" for each in arrays),
         "    else:",
