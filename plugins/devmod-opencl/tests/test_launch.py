@@ -461,6 +461,27 @@ def test_arrays_of_pyopencl_devmod_and_numpy_in_one_call(device: Any, add: Any) 
 @pytest.mark.filterwarnings(
     "ignore:Non-empty compiler output"
 )  # of the kernels that pyopencl.array builds
+@pytest.mark.row("R34")
+def test_the_queue_of_an_array_of_pyopencl_is_that_of_its_call_alone(device: Any, add: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    queue = cl.CommandQueue(device.context)
+    theirs = cl_array.to_device(queue, np.ones(4, np.float32))
+    add(theirs, theirs, theirs, 4, grid=1, block=4)
+    one = device.from_numpy(np.ones(4, np.float32))
+    out = device.zeros(4, "float32")
+    gate = cl.UserEvent(device.context)
+    cl.enqueue_barrier(device.default_stream.queue, wait_for=[gate])
+    add(one, one, out, 4, grid=1, block=4)
+    seen = np.empty(4, np.float32)
+    cl.enqueue_copy(queue, seen, out.memory)  # it waits for nothing of the other queue
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    assert seen.tolist() == [0] * 4
+    assert out.numpy().tolist() == [2] * 4
+    assert theirs.get().tolist() == [2] * 4
+
+
 def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array

@@ -132,6 +132,8 @@ class KernelCall(CheckedCall):
         # The key must be the key of `Function.__call__`, which supports neither launch values nor
         # shared memory.
         has_key = shared_memory is None and not has_launch_values
+        # Arrays of another library may decide the stream, which is not that of the next call.
+        has_key &= self.stream is (current or device.default_stream)
         if has_key and Opening.kernel_call is KernelCall:
             # As ints: an object of a call may have another value in the next one.
             read = request.grid, request.block, request.threads
