@@ -19,6 +19,7 @@ from opencl_kernels import adder
 
 import devmod
 from devmod_opencl._device import OpenCLDevice
+from devmod_runtime._launch.call import KernelCall
 
 pytestmark = pytest.mark.row("R57")
 
@@ -253,6 +254,100 @@ def test_buffers_of_the_context_are_used_without_a_copy(
     monkeypatch.undo()
     assert caller.read(queue, buffer) == [8] * 64
     assert array.get().tolist() == [2] * 64
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that calls another one, which makes no `KernelCall`."""
+
+    def call(function: Any, *args: Any, **launch: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(KernelCall, "__init__", lambda *_, **__: pytest.fail("a checked call"))
+            function(*args, **launch)
+
+    return call
+
+
+@pytest.mark.parametrize("way", ["queue", "context", "arrays"])
+def test_repeated_calls_with_buffers_are_plain_calls(
+    caller: Caller, unchecked: Any, way: str
+) -> None:
+    queue = caller.queue()
+    device = devmod.device(queue)
+    add = adder()["add"]
+    launch: dict[str, Any] = {"grid": 1, "block": 64}
+    if way == "queue":
+        add = add.on(device)
+    elif way == "context":
+        del device
+        device = devmod.device(caller.context)
+        launch["stream"] = device.stream()
+        queue = launch["stream"].queue
+    one, two, out = (caller.buffer(np.full(64, each)) for each in range(1, 4))
+    ours: Any = device.from_numpy(np.full(64, 5, np.float32))
+    for _ in range(2):
+        add(one, two, out, 64, **launch)
+    for args, value in (
+        ((one, two, out, 64), 3),
+        ((one, ours, out, 64), 6),
+        ((ours, one, out, 64), 6),
+        ((out, one, out, 64), 7),
+        ((caller.buffer(np.full(64, 7)), two, out, 64), 9),
+    ):
+        unchecked(add, *args, **launch)
+        assert caller.read(queue, out) == [value] * 64
+    unchecked(add, ours, ours, ours, 64, **launch)
+    queue.finish()
+    assert ours.numpy().tolist() == [10] * 64
+
+
+def test_a_plain_call_checks_each_buffer(caller: Caller, device: Any) -> None:
+    """A buffer may have the address of one that was checked: pyopencl's have no weak references."""
+    cl = caller.cl
+    flags = cl.mem_flags
+    add = adder()["add"].on(devmod.device(caller.queue()))
+    launch = {"grid": 1, "block": 64}
+    values = [caller.buffer(np.ones(64)) for _ in range(3)]
+    for _ in range(3):
+        add(*values, 64, **launch)
+    other = Caller(device)
+    kept = [devmod.device(other.queue())]
+    for _ in range(20):
+        del values[1]
+        values.insert(1, other.buffer(np.ones(64)))
+        text = refusal(devmod.ArgumentError, add, *values, 64, **launch)
+        assert f"argument 2 'b' is on {kept[0]}" in text
+        del values[1]
+        values.insert(1, caller.buffer(np.ones(64)))
+        add(*values, 64, **launch)
+    stranger = Caller(device)
+    text = refusal(
+        devmod.ArgumentError, add, values[0], stranger.buffer([1] * 64), values[2], 64, **launch
+    )
+    assert "which no device of devmod is over" in text
+    constant = cl.Buffer(caller.context, flags.READ_ONLY, 256)
+    add(constant, values[1], values[2], 64, **launch)
+    text = refusal(devmod.ArgumentError, add, values[0], values[1], constant, 64, **launch)
+    assert "argument 3 'c' is a Buffer that is read-only" in text
+    add(*values, 64, **launch)
+
+
+def test_buffers_of_two_queues_are_waited_for(caller: Caller, twice: Any) -> None:
+    """The device over the context takes them: a call without `stream=` waits, also a plain one."""
+    cl = caller.cl
+    devices = [devmod.device(caller.queue()), devmod.device(caller.queue())]
+    buffer = caller.buffer(np.ones(64))
+    for _ in range(3):
+        twice(buffer, grid=1, block=64)
+    space = devices[0].memory_space
+    gate = cl.UserEvent(caller.context)
+    cl.enqueue_barrier(space.default_stream.queue, wait_for=[gate])
+    timer = threading.Timer(0.2, gate.set_status, [cl.command_execution_status.COMPLETE])
+    timer.start()
+    twice(buffer, grid=1, block=64)
+    assert gate.command_execution_status == cl.command_execution_status.COMPLETE
+    timer.join()
+    assert caller.read(caller.queue(), buffer) == [16] * 64
 
 
 def test_the_devices_of_two_queues_of_a_context_share_arrays(caller: Caller, twice: Any) -> None:

@@ -192,31 +192,29 @@ def device_of(value: Any) -> OpenCLDevice:
     ConversionError
         No device is over its context.
     """
-    context = value.context
-    pointer = context.int_ptr
+    pointer = value.context.int_ptr
+    # They change with each device that is adopted or collected.
+    made = ContextDevice.made
+    count = len(_entries)
     known = _found.get(pointer)
-    if known is not None and known[1] == _state():
-        device = known[0]()
-        if device is not None:
+    if known is not None:
+        device, made_then, count_then = known[0](), known[1], known[2]
+        if made_then == made and count_then == count and device is not None:
             return device
-    state = _state()
-    device = _find_device(value, context)
+    device = _find_device(value, value.context)
     if len(_found) >= _MOST_FOUND:
         _found.clear()
-    _found[pointer] = (weakref.ref(device), state)
+    _found[pointer] = weakref.ref(device), made, count
     return device
 
 
-#: The device that was found for the objects of a context, by its address, and `_state` then. Both
-#: devices of devmod and adopted ones keep their context, so an address is of no other one while the
-#: device is alive.
-_found: dict[int, tuple[weakref.ref[OpenCLDevice], tuple[int, int]]] = {}
+#: The device that was found for the objects of a context, by its address, and the numbers of
+#: adopted devices then. Both devices of devmod and adopted ones keep their context, so an address
+#: is of no other one while the device is alive.
+_found: dict[int, tuple[weakref.ref[OpenCLDevice], int, int]] = {}
 _MOST_FOUND = 64
-
-
-def _state() -> tuple[int, int]:
-    """Return what changes with each device that is adopted or collected."""
-    return ContextDevice.made, len(adopted)
+#: Those of `adopted`, whose own length takes longer.
+_entries: dict[object, object] = adopted.data  # type: ignore[attr-defined]
 
 
 def _find_device(value: Any, context: Any) -> OpenCLDevice:

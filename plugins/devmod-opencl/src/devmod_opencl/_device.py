@@ -360,6 +360,12 @@ class OpenCLDevice(Device):
             return self._context
         return self._once.get("context", self._create_context)
 
+    @cached_property
+    def context_pointer(self) -> int:
+        """The driver's pointer of the context, which it has as long as the device exists."""
+        pointer: int = self.context.int_ptr
+        return pointer
+
     def _create_context(self) -> Any:
         try:
             with _driver.kept_signals():

@@ -422,7 +422,10 @@ class OpenCLKernel(Kernel):
         self, packer: Struct, formats: Sequence[str], no_objects: Sequence[object]
     ) -> _PlainKernel:
         """Return a kernel object with memory for its numbers, which no call has set."""
-        handle = self._new()
+        try:
+            handle = self._free.pop()
+        except IndexError:
+            handle = self._new()
         set_objects = handle._set_arg_multi
         if len(self._objects) == 1:
             set_objects = handle.set_arg
@@ -721,12 +724,34 @@ def _compiled_maker(parameters: str, setters: Sequence[str]) -> Callable[..., An
     return space["make"]  # type: ignore[no-any-return]
 
 
+#: An int: pyopencl's flags are compared slowly.
+_READ_ONLY = int(cl.mem_flags.READ_ONLY)
+
+
+def _plain_memory(value: Any, device: OpenCLDevice, written: bool, stream: object) -> Any:
+    # pyopencl's buffers have no weak references, so nothing can be known of one without asking. A
+    # buffer has no queue: the call waits, unless the queue is the caller's.
+    if type(value) is not cl.Buffer or (stream is None and not device.is_callers_queue):
+        raise ConversionError
+    try:
+        if value.context.int_ptr != device.context_pointer:
+            raise ConversionError
+        if written and value.flags & _READ_ONLY:
+            raise ConversionError
+    except _driver.Error:  # it was released
+        raise ConversionError from None
+    return value
+
+
 class OpenCLLauncher(BuildLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
     has_images = True
     has_null = True
+    plain_class = cl.Buffer
+    plain_device = staticmethod(device_of)
+    plain_memory = staticmethod(_plain_memory)
     no_shared_memory = (
         "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
     )
@@ -823,4 +848,4 @@ def _is_read_only(memory: Any) -> bool:
 
     A sub-buffer inherits this from its buffer.
     """
-    return bool(memory.flags & cl.mem_flags.READ_ONLY)
+    return bool(memory.flags & _READ_ONLY)

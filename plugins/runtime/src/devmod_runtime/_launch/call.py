@@ -83,10 +83,7 @@ class KernelCall(CheckedCall):
         # Taken before `Opening` is asked: if an observer begins or ends later, the function has
         # others.
         callers = function._callers
-        fixed_device = None
-        if function.following is None:
-            fixed_device = function._rules.device
-        super().__init__(function, function._launcher, fixed_device)
+        super().__init__(function, function._launcher, function.fixed_device)
         self.function = function
         self._host_views: list[tuple[Argument, HostView]] = []
         self._images: dict[int, Image | Sampler] = {}
@@ -146,6 +143,11 @@ class KernelCall(CheckedCall):
             elif function._first_buffer >= 0:
                 first = device
             function.keep_caller(self, callers, args, (first, *dims, current, *request.key))
+
+    @property
+    def has_foreign(self) -> bool:
+        """Whether a call has arrays of other libraries."""
+        return bool(self._adopted)
 
     def _refuse_unsupported(self) -> None:
         """Raise LaunchError for an argument that the backend does not support."""

@@ -286,8 +286,9 @@ class Function(ProcessLocal):
         self._packs_numbers = self._has_plain_caller = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
-        #: Whether a call has given arguments by name.
-        self._has_names = False
+        #: Whether a call has given arguments by name, and buffers of another library: without
+        #: them, a plain call takes less time.
+        self._has_names = self._has_foreign = False
         #: The number of arguments by position that need no other order; -1 if there is no such
         #: number.
         self._count = -1
@@ -368,7 +369,6 @@ class Function(ProcessLocal):
         """
         given = args
         if keywords and not self._has_names:
-            # Without the parameters for the names, a plain call takes less time.
             self._has_names = True
             self._forget_plain_calls()
         if keywords or len(args) != self._count:
@@ -435,6 +435,13 @@ class Function(ProcessLocal):
         not.
         """
         return self._rules.following
+
+    @property
+    def fixed_device(self) -> Device | None:
+        """The only device of its calls; None if their stream or their first array decides."""
+        if self._rules.following is not None:
+            return None
+        return self._rules.device
 
     def followed(self, device: Device) -> Any:
         """Return the function that takes calls with arrays on a device: this one, or that of
@@ -587,6 +594,9 @@ class Function(ProcessLocal):
                 return
             cache = device.cache_of(callers.owner)
             callers.is_elsewhere = True
+        if call.has_foreign and not self._has_foreign:
+            self._has_foreign = self._launcher.plain_class is not None
+            self._forget_plain_calls()
         arguments = self._signature.arguments
         enqueue = call.enqueue
         if self._packs_numbers and self._has_plain_caller:

@@ -251,6 +251,9 @@ class Launcher(ABC):
         `Device.allocate` for "ptr", and the bytes of the numbers. `Interface.values` has one Param
         for each value, and `Interface.params` is shorter. Without it, get_function raises
         LaunchError for such a function.
+    plain_class : type or None
+        The class of another library's buffers that plain calls take (`plain_memory`). For others,
+        `KernelCall` asks `adopt` in each call.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -266,6 +269,7 @@ class Launcher(ABC):
     has_null: bool = False
     null: object = None
     has_packs: bool = False
+    plain_class: type | None = None
     interface: Interface | None = None
 
     @property
@@ -297,6 +301,32 @@ class Launcher(ABC):
         with the zone behind it, unless the kernel uses its length.
         """
         return None
+
+    def plain_device(self, value: Any) -> Device:
+        """Return the device of an instance of `plain_class`, as `adopt` does."""
+        raise NotImplementedError
+
+    def plain_memory(self, value: Any, device: Any, written: bool, stream: Any) -> Any:
+        """Return what the kernel takes for a buffer of another library in a plain call.
+
+        It is called in each call with such a buffer, since the buffer may be another one at an
+        address that was used before.
+
+        Parameters
+        ----------
+        value
+            An array of the call that is none of devmod's.
+        device, stream
+            The device of the call, and its ``stream=``.
+        written
+            Whether the kernel may write to the buffer.
+
+        Raises
+        ------
+        ConversionError
+            `KernelCall` must check the value, or wait after the launch.
+        """
+        raise NotImplementedError
 
     def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
         """Return whether the kernels convert the numbers of plain calls, by `Kernel.plain_caller`;

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 import os
+from _weakref import ref
 from functools import lru_cache
 from struct import error as struct_error
 from types import CodeType, FunctionType
@@ -68,7 +69,7 @@ class Callers(dict[Any, Any]):
         The device of `Function.on`.
     """
 
-    __slots__ = ("device", "is_elsewhere", "last", "owner")
+    __slots__ = ("_reference", "device", "is_elsewhere", "last", "owner")
 
     def __init__(self, sizes: int = 0, device: Device | None = None) -> None:
         #: The device of `on`, which the function references.
@@ -79,13 +80,15 @@ class Callers(dict[Any, Any]):
         self.is_elsewhere = False
         #: The owner of what an adopted device keeps.
         self.owner = _Owner()
+        self._reference = ref(self.owner)
 
     def __missing__(self, key: tuple[Any, ...]) -> Any:
         """Return the function that an adopted device keeps."""
-        device = key[0]
-        if getattr(device, "is_adopted", False):
-            return device.cache_of(self.owner)[key]
-        raise KeyError(key)
+        caches = getattr(key[0], "_caches", None)
+        if caches is None:
+            raise KeyError(key)
+        # Not `cache_of`, whose dictionary makes a reference in each call.
+        return caches.data[self._reference][key]
 
 
 class _Owner:
@@ -152,14 +155,32 @@ def plain_call(function: Function, callers: Callers) -> Callable[..., Any]:
     if function._packs_numbers:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     keys = tuple([each.number for each in function.key_arguments])
+    foreign: tuple[int, ...] | None = None
+    if function._has_foreign:
+        foreign = tuple([each.number for each in arguments if each.written])
     code, defaults = _code(
-        kinds, function._packs_numbers, function._first_buffer, sizes, bool(names), more, keys
+        kinds,
+        function._packs_numbers,
+        function._first_buffer,
+        sizes,
+        bool(names),
+        more,
+        keys,
+        foreign,
     )
     at = code.co_posonlyargcount
     code = code.replace(
         co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :])
     )
     names_of_code = _NAMES | _constants(arguments) | {"callers": callers}
+    if function._has_foreign:
+        launcher = function._launcher
+        names_of_code |= {
+            "Foreign": launcher.plain_class,
+            "device_of": launcher.plain_device,
+            "take": launcher.plain_memory,
+            "fixed": function.fixed_device,
+        }
     return FunctionType(code, names_of_code, "__call__", defaults)
 
 
@@ -243,13 +264,15 @@ def _code(
     has_names: bool,
     more: int,
     keys: tuple[int, ...],
+    foreign: tuple[int, ...] | None,
 ) -> tuple[CodeType, tuple[Any, ...]]:
     """Return the code of a call of all functions with such arguments, and the defaults of its
     parameters.
 
     Each argument has two parameters, by position and by name: one that is given twice is an error
     of devmod's. Between them are `more`. The values of the arguments `keys` are part of the key. A
-    kernel takes the values in one tuple, unless `is_unpacked`.
+    kernel takes the values in one tuple, unless `is_unpacked`. `foreign` has the arguments that are
+    written, for a function that takes buffers of another library.
     """
     count = len(kinds)
     positions = [f"a{number}" for number in range(count)]
@@ -284,7 +307,7 @@ def _code(
 
     lines += [
         "try:",
-        *_lines_of_arrays(kinds, first, sizes),
+        *_lines_of_arrays(kinds, first, sizes, foreign),
         f"    call, d, g, b, t, c{last} = callers.last",
         f"    if t is not threads or d is not device or g is not grid or b is not block or c is not current{is_new}:",
         f"        call = callers[device, grid, block, threads, current{key}]",
@@ -340,7 +363,9 @@ def _lines_of_names(positions: Sequence[str], names: Sequence[str], other: str) 
     ]
 
 
-def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]:
+def _lines_of_arrays(
+    kinds: str, first: int, sizes: frozenset[int], foreign: tuple[int, ...] | None
+) -> list[str]:
     """Return the lines that find the device and the stream in the key of a call, and what stands
     for each array. They raise NOT_PLAIN.
     """
@@ -354,13 +379,32 @@ def _lines_of_arrays(kinds: str, first: int, sizes: frozenset[int]) -> list[str]
             f"    {current}(self.default_device())",
         ]
     arrays = [number for number, kind in enumerate(kinds) if kind in "bBpP"]
-    return [
+    on_device = [
         f"    if type(a{first}) is DeviceArray:",
         f"        device = a{first}.device",
         _checks(kinds, arrays, first, sizes),
+        *(f"        m{each} = a{each}.memory" for each in arrays),
+    ]
+    if foreign is not None:
+        on_device = [
+            f"    if type(a{first}) is DeviceArray or type(a{first}) is Foreign:",
+            f"        if type(a{first}) is DeviceArray: device = a{first}.device",
+            f"        else: device = fixed or device_of(a{first})",
+        ]
+        for number in arrays:
+            other = f"m{number} = take(a{number}, device, {number in foreign}, stream)"
+            if kinds[number] in "pP" or number in sizes:
+                other = "raise KeyError"
+            on_device += [
+                f"        if type(a{number}) is DeviceArray:",
+                f"    {_checks(kinds, [number], -1, sizes & {number})}",
+                f"            m{number} = a{number}.memory",
+                f"        else: {other}",
+            ]
+    return [
+        *on_device,
         "        current = stream",
         f"        {current}(device)",
-        *(f"        m{each} = a{each}.memory" for each in arrays),
         "    else:",
         "        device = variables.get(DEVICE_KEY)",
         "        if entered and stream is None and is_in_stream(): raise KeyError",
