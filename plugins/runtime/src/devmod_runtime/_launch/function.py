@@ -283,7 +283,7 @@ class Function(ProcessLocal):
         )
         signature = self._signature
         self._plans = self._order.plans
-        self._packs_numbers = self._has_plain_caller = launcher.packs_numbers(signature.arguments)
+        self._has_plain_caller = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
         #: Whether a call has given arguments by name, and buffers of another library: without
@@ -301,7 +301,7 @@ class Function(ProcessLocal):
                 break
         #: The arguments whose values are part of the keys of calls too.
         self.key_arguments: Sequence[Argument] = ()
-        self._callers = Callers(device=rules.device)
+        self._callers = self._new_callers(is_unpacked=self._has_plain_caller)
         self._forget_others()
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -476,11 +476,26 @@ class Function(ProcessLocal):
             found = found.replace(following=following, device=fixed_device)
             found._own_devices.add(device)
             if found._form == self._form:
+                if found._has_plain_caller and not callers.is_unpacked:
+                    callers = self._unpack_numbers()
                 # The code of a plain call then finds what queues a launch of either function.
-                found._packs_numbers = self._packs_numbers
                 found._callers = callers
         others[device] = found
         return found
+
+    def _unpack_numbers(self) -> Callers:
+        """Let plain calls leave the numbers to what queues the launch, and return the new cache."""
+        old = self._callers
+        callers = self._callers = self._new_callers(is_unpacked=True)
+        self._forget_plain_calls()
+        for each in [*self._others.values()]:
+            if isinstance(each, Function) and each._callers is old:
+                each._callers = callers
+                each._forget_plain_calls()
+        return callers
+
+    def _new_callers(self, *, is_unpacked: bool) -> Callers:
+        return Callers(len(self.key_arguments), self._rules.device, is_unpacked=is_unpacked)
 
     @property
     def _form(self) -> Any:
@@ -599,16 +614,16 @@ class Function(ProcessLocal):
             self._forget_plain_calls()
         arguments = self._signature.arguments
         enqueue = call.enqueue
-        if self._packs_numbers and self._has_plain_caller:
+        if callers.is_unpacked and self._has_plain_caller:
             plain = call.kernel.plain_caller(call.stream, call.shape, arguments)
             enqueue = Opening.queue(plain, self.name, call.stream, None)
-        elif self._packs_numbers:
+        elif callers.is_unpacked:
             enqueue = packed_call(arguments, enqueue)
         if call.transfers:
             dtypes = repeated_types(arguments, args, len(call.transfers))
             if not dtypes:
                 return
-            enqueue = host_call(arguments, dtypes, call.stream, enqueue, self._packs_numbers)
+            enqueue = host_call(arguments, dtypes, call.stream, enqueue, callers.is_unpacked)
         keep(cache, key, enqueue)
 
     @property
@@ -801,7 +816,7 @@ class Function(ProcessLocal):
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
         # In this order: what the calls of another thread cache of the old ones is lost.
-        self._callers = Callers(len(self.key_arguments), self._rules.device)
+        self._callers = self._new_callers(is_unpacked=self._callers.is_unpacked)
         self._forget_others()
         self._forget_plain_calls()
 

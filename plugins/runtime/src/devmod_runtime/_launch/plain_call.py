@@ -67,11 +67,17 @@ class Callers(dict[Any, Any]):
         The number of the sizes of a tuned function, behind the rest of the key.
     device
         The device of `Function.on`.
+    is_unpacked
+        Whether the functions take each value as an argument of its own, and numbers unconverted.
+        Otherwise they take one tuple, with the bytes of the numbers.
     """
 
-    __slots__ = ("_reference", "device", "is_elsewhere", "last", "owner")
+    __slots__ = ("_reference", "device", "is_elsewhere", "is_unpacked", "last", "owner")
 
-    def __init__(self, sizes: int = 0, device: Device | None = None) -> None:
+    def __init__(
+        self, sizes: int = 0, device: Device | None = None, *, is_unpacked: bool = False
+    ) -> None:
+        self.is_unpacked = is_unpacked
         #: The device of `on`, which the function references.
         self.device = device
         none = (None,) * sizes
@@ -152,7 +158,7 @@ def plain_call(function: Function, callers: Callers) -> Callable[..., Any]:
         more += len(arguments)  # in the place of those by name
     sizes = frozenset(each.number for each in arguments if each.size)
     kinds = "".join(map(_kind_of, arguments))
-    if function._packs_numbers:
+    if callers.is_unpacked:
         kinds = kinds.translate({ord("f"): "F", ord("v"): "-"})
     keys = tuple([each.number for each in function.key_arguments])
     foreign: tuple[int, ...] | None = None
@@ -160,7 +166,7 @@ def plain_call(function: Function, callers: Callers) -> Callable[..., Any]:
         foreign = tuple([each.number for each in arguments if each.written])
     code, defaults = _code(
         kinds,
-        function._packs_numbers,
+        callers.is_unpacked,
         function._first_buffer,
         sizes,
         bool(names),

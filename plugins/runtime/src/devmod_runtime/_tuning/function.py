@@ -28,7 +28,6 @@ from devmod_runtime._launch.config import Dims, LaunchRequest
 from devmod_runtime._launch.function import Function, PerInstance, Rules, describe
 from devmod_runtime._launch.launcher import LaunchConfig, Launcher
 from devmod_runtime._launch.opening import keep
-from devmod_runtime._launch.plain_call import Callers
 from devmod_runtime._tuning.choice import Values, VariantChooser, pairs_text
 from devmod_runtime._tuning.offers import Offer, offers, tuned_candidates
 from devmod_runtime._tuning.overlay import chooser_of
@@ -111,7 +110,7 @@ class TunedFunction(Function):
             self._candidates = tuned_candidates(name, self._rules.joined, tuning)
         #: The arguments whose values are part of the keys of calls, in the order of the call.
         self.key_arguments = self._find_key_arguments()
-        self._callers = Callers(len(self.key_arguments), rules.device)
+        self._callers = self._new_callers(is_unpacked=self._callers.is_unpacked)
         self._on_devices = DeviceCache()
 
     # -- public
