@@ -332,6 +332,27 @@ def test_a_plain_call_checks_each_buffer(caller: Caller, device: Any) -> None:
     add(*values, 64, **launch)
 
 
+def test_buffers_of_a_pool_of_memory(caller: Caller, unchecked: Any) -> None:
+    import pyopencl.array as cl_array
+    from pyopencl.tools import ImmediateAllocator, MemoryPool
+
+    queue = caller.queue()
+    twice = adder()["twice"].on(devmod.device(queue))
+    pool = MemoryPool(ImmediateAllocator(queue))
+    array = cl_array.to_device(queue, np.ones(2048, np.float32), allocator=pool)
+    launch = {"grid": 1, "block": 64}
+    for _ in range(2):
+        twice(array, **launch)
+        twice(array.data, **launch)
+        twice(array[1024:], **launch)
+    unchecked(twice, array.data, **launch)
+    values = array.get()
+    assert values[:64].tolist() == [32] * 64
+    assert values[1024:1088].tolist() == [4] * 64
+    del array
+    assert pool.active_blocks == 0
+
+
 def test_buffers_of_two_queues_are_waited_for(caller: Caller, twice: Any) -> None:
     """The device over the context takes them: a call without `stream=` waits, also a plain one."""
     cl = caller.cl

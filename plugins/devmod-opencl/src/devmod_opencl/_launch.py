@@ -724,6 +724,8 @@ def _compiled_maker(parameters: str, setters: Sequence[str]) -> Callable[..., An
     return space["make"]  # type: ignore[no-any-return]
 
 
+#: The classes of buffers. A pool of memory (`pyopencl.tools.MemoryPool`) has one of its own.
+_BUFFERS = (cl.Buffer, cl._cl.PooledBuffer)
 #: An int: pyopencl's flags are compared slowly.
 _READ_ONLY = int(cl.mem_flags.READ_ONLY)
 
@@ -731,7 +733,7 @@ _READ_ONLY = int(cl.mem_flags.READ_ONLY)
 def _plain_memory(value: Any, device: OpenCLDevice, written: bool, stream: object) -> Any:
     # pyopencl's buffers have no weak references, so nothing can be known of one without asking. A
     # buffer has no queue: the call waits, unless the queue is the caller's.
-    if type(value) is not cl.Buffer or (stream is None and not device.is_callers_queue):
+    if type(value) not in _BUFFERS or (stream is None and not device.is_callers_queue):
         raise ConversionError
     try:
         if value.context.int_ptr != device.context_pointer:
@@ -749,7 +751,7 @@ class OpenCLLauncher(BuildLauncher):
     kind = "opencl"
     has_images = True
     has_null = True
-    plain_class = cl.Buffer
+    plain_classes = _BUFFERS
     plain_device = staticmethod(device_of)
     plain_memory = staticmethod(_plain_memory)
     no_shared_memory = (
@@ -783,10 +785,11 @@ class OpenCLLauncher(BuildLauncher):
         return cl.LocalMemory(nbytes)
 
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
-        if isinstance(value, cl.Buffer):
+        if isinstance(value, _BUFFERS):
             device = device_of(value)
+            memory = _buffer_of(value)
             return DeviceArray(
-                device, value, (value.size,), "void", value, read_only=_is_read_only(value)
+                device, memory, (value.size,), "void", value, read_only=_is_read_only(memory)
             ), None
         if isinstance(value, (cl.Image, cl.Sampler)):
             from devmod_opencl._image import adopt_image, adopt_sampler
@@ -816,7 +819,7 @@ class OpenCLLauncher(BuildLauncher):
 def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     if not array.flags.c_contiguous:
         raise ConversionError("is a strided pyopencl Array; pass array.copy()")
-    memory = array.base_data
+    memory = _buffer_of(array.base_data)
     queue = array.queue
     device = device_of(array)
     if memory is None:  # an empty Array has no memory
@@ -841,6 +844,15 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
     if queue is None:
         return result, None
     return result, stream_of(queue)
+
+
+def _buffer_of(memory: Any) -> Any:
+    """Return the Buffer of a memory object; None without one. That of a pool is in the pool again
+    when its own object is deleted.
+    """
+    if memory is None or isinstance(memory, cl.Buffer):
+        return memory
+    return cl.Buffer.from_int_ptr(memory.int_ptr, retain=True)
 
 
 def _is_read_only(memory: Any) -> bool:

@@ -609,8 +609,8 @@ class Function(ProcessLocal):
                 return
             cache = device.cache_of(callers.owner)
             callers.is_elsewhere = True
-        if call.has_foreign and not self._has_foreign:
-            self._has_foreign = self._launcher.plain_class is not None
+        if call.has_foreign and not self._has_foreign and self._launcher.plain_classes:
+            self._has_foreign = True
             self._forget_plain_calls()
         arguments = self._signature.arguments
         enqueue = call.enqueue

@@ -251,8 +251,8 @@ class Launcher(ABC):
         `Device.allocate` for "ptr", and the bytes of the numbers. `Interface.values` has one Param
         for each value, and `Interface.params` is shorter. Without it, get_function raises
         LaunchError for such a function.
-    plain_class : type or None
-        The class of another library's buffers that plain calls take (`plain_memory`). For others,
+    plain_classes : tuple of types
+        The classes of another library's buffers that plain calls take (`plain_memory`). For others,
         `KernelCall` asks `adopt` in each call.
     interface : Interface or None
         The interface, if it is not that of the payload.
@@ -269,7 +269,7 @@ class Launcher(ABC):
     has_null: bool = False
     null: object = None
     has_packs: bool = False
-    plain_class: type | None = None
+    plain_classes: tuple[type, ...] = ()
     interface: Interface | None = None
 
     @property
@@ -303,7 +303,7 @@ class Launcher(ABC):
         return None
 
     def plain_device(self, value: Any) -> Device:
-        """Return the device of an instance of `plain_class`, as `adopt` does."""
+        """Return the device of an instance of one of `plain_classes`, as `adopt` does."""
         raise NotImplementedError
 
     def plain_memory(self, value: Any, device: Any, written: bool, stream: Any) -> Any:

@@ -182,7 +182,7 @@ def plain_call(function: Function, callers: Callers) -> Callable[..., Any]:
     if function._has_foreign:
         launcher = function._launcher
         names_of_code |= {
-            "Foreign": launcher.plain_class,
+            "FOREIGN": launcher.plain_classes,
             "device_of": launcher.plain_device,
             "take": launcher.plain_memory,
             "fixed": function.fixed_device,
@@ -393,7 +393,7 @@ def _lines_of_arrays(
     ]
     if foreign is not None:
         on_device = [
-            f"    if type(a{first}) is DeviceArray or type(a{first}) is Foreign:",
+            f"    if type(a{first}) is DeviceArray or type(a{first}) in FOREIGN:",
             f"        if type(a{first}) is DeviceArray: device = a{first}.device",
             f"        else: device = fixed or device_of(a{first})",
         ]
