@@ -77,7 +77,7 @@ def test_a_context_of_pycuda(device: Any, context: Any, add: Any, standin: Stand
     from pycuda import gpuarray
 
     adopted: Any = devmod.device(context)
-    assert repr(adopted) == f"{device} over a Context of pycuda"
+    assert repr(adopted) == f"{device} over a Context of pycuda 0x{context.handle:x}"
     assert adopted is not device
     assert (adopted.kind, adopted.index, adopted.arch) == ("cuda", 0, device.arch)
     # The module is loaded, and memory allocated, in the context.
@@ -155,7 +155,7 @@ def test_the_current_context(device: Any, add: Any) -> None:
     with foreign_context(device) as handle:
         adopted: Any = devmod_cuda.current_device()
         assert (adopted.context.handle, devmod_cuda.current_device()) == (handle, adopted)
-        assert repr(adopted) == f"{device} over a context that was current"
+        assert repr(adopted).startswith(f"{device} over a context that was current 0x")
         a = adopted.from_numpy(HOST)
         add(a, a, a, 64, **LAUNCH)
         assert a.numpy().tolist() == (2 * HOST).tolist()
@@ -311,7 +311,7 @@ def test_a_stream_of_pycuda_brings_its_context(
 
     stream = pycuda.Stream()
     adopted: Any = devmod.device(stream)
-    assert repr(adopted).endswith(" over a Stream of pycuda")
+    assert " over a Stream of pycuda 0x" in repr(adopted)
     assert adopted.context.handle == context.handle
     assert (adopted.default_stream.handle, adopted.default_stream.owner) == (stream.handle, stream)
     a, b = gpuarray.to_gpu_async(HOST, stream=stream), gpuarray.empty(64, "float32")

@@ -116,7 +116,11 @@ def test_one_vkdevice_has_one_device(caller: Caller, device: Any) -> None:
     ffi_address = int(str(caller.device).rpartition("0x")[2].rstrip(">"), 16)
     assert caller.adopt(device=ffi_address) is adopted
     assert isinstance(adopted, type(device))
-    assert repr(adopted) == f"vulkan device 0 ({adopted.name}) over the caller's VkDevice"
+    queue_address = int(str(caller.queue).rpartition("0x")[2].rstrip(">"), 16)
+    assert (
+        repr(adopted)
+        == f"vulkan device 0 ({adopted.name}) over the caller's VkQueue 0x{queue_address:x}"
+    )
     adopted.close()
     again = caller.adopt()
     assert again is not adopted

@@ -48,7 +48,7 @@ def test_one_gpu_device_has_one_device(device: Any, gpu: Any) -> None:
     assert devmod.device(gpu) is devmod.device(gpu.queue) is adopted
     assert adopted is not device
     assert (adopted.kind, adopted.index, adopted.name) == ("webgpu", device.index, device.name)
-    assert repr(adopted) == f"{device} over the caller's wgpu.GPUDevice"
+    assert repr(adopted) == f"{device} over the wgpu.GPUDevice 0x{id(gpu):x}"
     assert adopted.gpu is gpu
     # What devmod has already.
     assert devmod.device(device.gpu) is devmod.device(device.gpu.queue) is device
@@ -139,6 +139,7 @@ def test_a_destroyed_gpu_device_is_an_error(gpu: Any, twice: Any) -> None:
     assert text == "device: the wgpu.GPUDevice cannot be used: Parent device is lost"
     text = refusal(devmod.LaunchError, x.numpy)
     assert "is lost: its driver failed, was reset, or was closed" in text
+    assert text.endswith("Call devmod.device with a new GPUDevice")
 
 
 def use(gpu: Any, f: Any) -> list[Callable[[], object]]:

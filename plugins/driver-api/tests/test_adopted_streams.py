@@ -64,7 +64,7 @@ def test_one_stream_has_one_device(device: Any, handle: int, library: str, vendo
     assert (adopted.kind, adopted.index, adopted.limits) == (vendor.kind, 0, device.limits)
     name, package = type(stream).__name__, type(stream).__module__.partition(".")[0]
     article = "an" if name[0] in "aeiouE" else "a"
-    assert repr(adopted) == f"{device} over {article} {name} of {package}"
+    assert repr(adopted) == f"{device} over {article} {name} of {package} 0x{handle:x}"
     assert (adopted.default_stream.handle, adopted.default_stream.owner) == (handle, stream)
     assert adopted.default_stream is adopted.current_stream is vendor.adopt_stream(stream)
     again = vendor.foreign_stream(library, handle)

@@ -36,6 +36,7 @@ class AdoptedDevice(VulkanDevice):
 
     def __init__(self, physical: Physical, handle: Any, queue: Any) -> None:
         super().__init__(physical, 0)
+        self._queue = queue
         self._logical = AdoptedLogical(self, physical, handle, queue)
         self.lock = self._logical.queues[0].lock
 
@@ -61,7 +62,7 @@ class AdoptedDevice(VulkanDevice):
         return LaunchError(f"{self} is closed", kind="vulkan")
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()} over the caller's VkDevice"
+        return f"{super().__repr__()} over the caller's VkQueue 0x{_address(self._queue):x}"
 
 
 #: By the addresses of the VkDevice and the VkQueue. The caller may destroy a VkDevice and get

@@ -355,9 +355,10 @@ class AdoptedDevice(WebGPUDevice):
 
     def __init__(self, gpu: Any) -> None:
         super().__init__(gpu.adapter, _number_of(gpu.adapter), gpu)
+        self._over = f"the wgpu.GPUDevice 0x{id(gpu):x}"
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()} over the caller's wgpu.GPUDevice"
+        return f"{super().__repr__()} over {self._over}"
 
 
 #: By the id of the GPUDevice, which the device references.

@@ -388,9 +388,11 @@ def is_lost(error: BaseException) -> bool:
 def launch_error(subject: str, device: Device, error: BaseException) -> LaunchError:
     """Return the LaunchError for a failed call of wgpu."""
     if is_lost(error):
+        advice = "Start a new process to use the device again"
+        if device.is_adopted:
+            advice = "Call devmod.device with a new GPUDevice"
         return LaunchError(
-            f"{subject}: {device} is lost: its driver failed, was reset, or was closed. The contents of its memory are lost. Start a new "
-            "process to use the device again",
+            f"{subject}: {device} is lost: its driver failed, was reset, or was closed. The contents of its memory are lost. {advice}",
             kind="webgpu",
         )
     if isinstance(error, wgpu.GPUOutOfMemoryError):

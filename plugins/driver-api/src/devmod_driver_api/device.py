@@ -528,11 +528,11 @@ class DriverDevice(Device):
         context
             The context.
         adopted
-            The attribute.
+            The object in words, to which the attribute adds the driver's handle.
         """
         device = type(self)(self.driver, self.index)
         device.is_adopted = True
-        device.adopted = adopted
+        device.adopted = f"{adopted} 0x{context.handle:x}"
         device._once.get("context", lambda: context)
         return device
 
@@ -545,9 +545,10 @@ class DriverDevice(Device):
         handle, owner
             The driver's handle of the stream, and the object that keeps it valid.
         adopted
-            The attribute.
+            The object in words, to which the attribute adds the driver's handle.
         """
         device = self.over_context(self.context, adopted)
+        device.adopted = f"{adopted} 0x{handle:x}"
         device.is_callers_queue = True
         device._space = self
         device._once.get("stream", lambda: device.foreign_stream(handle, owner))
