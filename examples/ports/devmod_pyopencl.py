@@ -111,11 +111,12 @@ class Kernel:
 
     def get_work_group_info(self, param: int, device: pyopencl.Device) -> Any:
         """Return a limit of the kernel."""
+        if param == pyopencl.kernel_work_group_info.WORK_GROUP_SIZE:
+            if KIND == "opencl":
+                return self.function.on(devmod.device(device)).max_block_threads
+            return self.function.max_block_threads
         kernel = pyopencl.Kernel(self.program.driver, self.function_name)
-        limit = kernel.get_work_group_info(param, device)
-        if KIND == "vulkan" and param == pyopencl.kernel_work_group_info.WORK_GROUP_SIZE:
-            return min(limit, devmod.device(KIND).limits["maxComputeWorkGroupInvocations"])
-        return limit
+        return kernel.get_work_group_info(param, device)
 
     def __call__(
         self,

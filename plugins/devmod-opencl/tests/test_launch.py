@@ -375,6 +375,17 @@ def test_the_limits_are_those_of_the_driver(device: Any) -> None:
 
 
 @pytest.mark.row("R34")
+def test_the_most_threads_of_a_block_are_those_of_the_driver(device: Any, add: Any) -> None:
+    import pyopencl as cl
+
+    handle = cl.Kernel(add._launcher.builds.get(device), "add")
+    most = handle.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
+    assert add.max_block_threads == add.on(device).max_block_threads == most
+    x = device.zeros(most, "float32")
+    add(x, x, device.zeros(most, "float32"), most, grid=1, block=most)
+    refusal(devmod.LaunchError, add, x, x, x, most, grid=1, block=most + 1)
+
+
 def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -> None:
     a, b, c = host_arrays()
     start = f"the opencl function 'add' cannot be launched on {device}: "

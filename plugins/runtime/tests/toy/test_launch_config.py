@@ -281,6 +281,26 @@ def test_constants_without_a_value_are_named_before_the_block() -> None:
         )
 
 
+def test_the_most_threads_of_a_block(devices: list[toy.ToyDevice]) -> None:
+    assert make(block=(8, 4, 2)).max_block_threads == 64
+    for most in (1, 2, 3, 96, 1000, 1024):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                toy.ToyKernel, "shape", lambda _, config, most=most: shape_of(config, most)
+            )
+            assert make().max_block_threads == most
+            assert make().on(devices[1]).max_block_threads == most
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toy.ToyKernel, "shape", lambda _, config: shape_of(config, 0))
+        assert refusal(devmod.LaunchError, lambda: make().max_block_threads) == "too many"
+
+
+def shape_of(config: devmod.LaunchConfig, most: int) -> devmod.LaunchConfig:
+    if config.block[0] > most:
+        raise devmod.LaunchError("too many")
+    return config
+
+
 def test_a_launch_config_is_a_value() -> None:
     config = make(open_block=True).launch_config(threads=(100, 3))
     assert repr(config) == "LaunchConfig(grid=(4, 2, 1), block=(32, 2, 1))"

@@ -5,6 +5,7 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from devmod import Interface
@@ -20,6 +21,8 @@ Dims = int | Sequence[int] | None
 Triple = tuple[int, int, int]
 
 _MAX = 2**63 - 1
+#: No device has blocks of so many threads.
+_MOST_THREADS = 2**20
 #: The key of an interface whose binary has no types (`devmod pack --opaque`).
 _OPAQUE = "opaque"
 _NO_CLUSTERS = ((1, 1, 1), (1, 1, 1))
@@ -176,6 +179,31 @@ class LaunchConfigReader:
             if error.argument == "grid" and error.args:
                 error.args = (f"{error.args[0]}{self._advice(request, config)}",)
             raise
+
+    def max_block_threads(self, kernel: Kernel) -> int:
+        """Return the most threads of a block in x that `kernel` takes.
+
+        Raises
+        ------
+        LaunchError
+            It takes none.
+        """
+        if self._interface.block is not None:
+            return prod(self._interface.block)
+        if not self._launcher.has_grid:
+            return 1
+        kernel.shape(LaunchConfig((1, 1, 1), (1, 1, 1)))
+        most = 1
+        refused = _MOST_THREADS
+        while refused - most > 1:
+            # It is doubled first: most limits are powers of two.
+            threads = min(2 * most, (most + refused) // 2)
+            try:
+                kernel.shape(LaunchConfig((1, 1, 1), (threads, 1, 1)))
+                most = threads
+            except LaunchError:
+                refused = threads
+        return most
 
     def _advice(self, request: LaunchRequest, config: LaunchConfig) -> str:
         """Return what to do about too many blocks, as the end of a message."""

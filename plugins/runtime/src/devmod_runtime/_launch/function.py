@@ -633,6 +633,21 @@ class Function(ProcessLocal):
         """
         return self._config_reader.block
 
+    @property
+    def max_block_threads(self) -> int:
+        """The most threads of a block on the function's device, all in x: what the device or the
+        registers of the kernel allow, or the threads of the fixed block; 1 for a kind without
+        blocks.
+
+        Raises
+        ------
+        DeviceNotFoundError, CompileError, FormatError
+            The kernel cannot be built for the device.
+        LaunchError
+            The kernel runs with no block that has all its threads in x.
+        """
+        return self._config_reader.max_block_threads(self.open())
+
     def launch_config(
         self,
         *,
