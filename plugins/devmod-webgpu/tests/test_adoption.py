@@ -15,6 +15,7 @@ from each_case import refusal
 from webgpu_shaders import function
 
 import devmod
+from devmod_runtime._launch.call import KernelCall
 
 pytestmark = pytest.mark.row("R57")
 
@@ -116,6 +117,43 @@ def test_a_call_with_buffers_of_the_caller_neither_waits_nor_copies(
     twice.on(device)(x, grid=4)
     monkeypatch.undo()
     assert values_of(gpu, x) == [8] * 4
+
+
+def test_a_plain_call_checks_each_buffer(
+    device: Any, gpu: Any, twice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wgpu
+
+    adopted = devmod.device(gpu)
+    other = device._adapter.request_device_sync()
+    kept = devmod.device(other)
+    x = buffer_of(gpu, [1] * 4)
+    array = adopted.from_numpy(np.ones(4, np.float32))
+    for function_ in (twice, twice.on(adopted)):
+        for _ in range(2):
+            function_(x, grid=4)
+        with monkeypatch.context() as patch:
+            patch.setattr(KernelCall, "__init__", lambda *_, **__: pytest.fail("a checked call"))
+            function_(x, grid=4)
+            function_(array, grid=4)
+    assert values_of(gpu, x) == [64] * 4
+    assert array.numpy().tolist() == [4] * 4
+    bound = twice.on(adopted)
+    bound(x, grid=4)
+    bound(x, grid=4)
+    for bad, text in (
+        (buffer_of(other, [1] * 4), f"is on {kept}"),
+        (
+            gpu.create_buffer(size=16, usage=wgpu.BufferUsage.COPY_DST),
+            "without BufferUsage.STORAGE",
+        ),
+        (gpu.create_buffer(size=16, usage=x.usage, mapped_at_creation=True), "that is mapped"),
+        (gpu.create_buffer(size=18, usage=x.usage), "expected a multiple of 4"),
+    ):
+        assert text in refusal(devmod.ArgumentError, bound, bad, grid=4)
+    with adopted.stream():
+        bound(x, grid=4)
+    assert values_of(gpu, x) == [512] * 4
 
 
 def test_a_gpu_device_without_a_device_is_refused(gpu: Any, twice: Any) -> None:

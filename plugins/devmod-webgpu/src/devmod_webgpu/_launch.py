@@ -176,6 +176,25 @@ class WebGPULauncher(Launcher):
             return adopt(device, value), device.default_stream
         return None
 
+    @property
+    def plain_classes(self) -> tuple[type, ...]:  # type: ignore[override]
+        from wgpu.backends.wgpu_native import GPUBuffer  # that of wgpu is its base class
+
+        return (GPUBuffer,)
+
+    def plain_device(self, value: Any) -> WebGPUDevice:
+        return _device_of(value)
+
+    def plain_memory(self, value: Any, device: Any, written: bool, stream: object) -> Any:
+        # In another stream, the call orders the streams.
+        is_default = stream is None and device.current_stream is device.default_stream
+        if not is_default or not isinstance(value, wgpu.GPUBuffer):
+            raise ConversionError
+        if value._device is not device.gpu:
+            raise ConversionError
+        _check_buffer(value)
+        return value
+
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, wgpu.GPUQueue):
             device = opened_device(value._device)
@@ -199,6 +218,12 @@ def _device_of(value: Any) -> WebGPUDevice:
 
 
 def _adopt(device: WebGPUDevice, buffer: Any) -> DeviceArray:
+    _check_buffer(buffer)
+    return DeviceArray(device, buffer, (buffer.size,), "void", buffer)
+
+
+def _check_buffer(buffer: Any) -> None:
+    """Raise ConversionError if kernels cannot take a GPUBuffer now."""
     if not buffer.usage & wgpu.BufferUsage.STORAGE:
         raise ConversionError(
             "is a wgpu.GPUBuffer without BufferUsage.STORAGE; create it with that usage"
@@ -209,4 +234,3 @@ def _adopt(device: WebGPUDevice, buffer: Any) -> DeviceArray:
         )
     if buffer.map_state != "unmapped":
         raise ConversionError("is a wgpu.GPUBuffer that is mapped; call its unmap() first")
-    return DeviceArray(device, buffer, (buffer.size,), "void", buffer)
