@@ -37,7 +37,7 @@ import test_programs as strangers  # noqa: E402 - of devmod-readers
 import test_programs_by_kind as by_kind  # noqa: E402
 import tinygrad_cases  # noqa: E402
 from backend_checks import first_device  # noqa: E402
-from browser_driver import Browser, decode_array, run_in_node  # noqa: E402
+from browser_driver import Browser, decode_array, encode_array, run_in_node  # noqa: E402
 from browser_programs import BrowserDevice  # noqa: E402
 from pictures_port import check_pictures  # noqa: E402
 from transformer_port import SMALL, build_transformer  # noqa: E402
@@ -130,6 +130,33 @@ def test_several_programs_of_one_name_and_views_of_other_types(device: BrowserDe
     for count in (4, 64, 9):
         x = np.arange(count) % 3 == 0
         assert flip(x).tolist() == (~x).tolist()
+
+
+def test_the_times_of_steps(device: BrowserDevice) -> None:
+    """Each step has the time of all of its turns, where the device measures."""
+    f = device.program(repeats.file_of(repeats.NESTED, "webgpu"), "p")
+    wanted = f(repeats.X, more=2)
+    body = """
+    const f = programs.at(-1);
+    const { features } = device;
+    const run = async (more, has) => {
+      Object.defineProperty(device, "features", { value: has ? features : new Set(), configurable: true });
+      const { results, times } = await f.profile(new Float32Array(bytes(argument)), { more, rows: 7 });
+      return [text(results.y), times];
+    };
+    const found = [await run(2, true), await run(0, true), await run(2, false)];
+    delete device.features;
+    return found;
+    """
+    measured, none, without = device.run(body, encode_array(repeats.X))
+    for y, _ in (measured, without):
+        assert decode_array(y, "float32").reshape(wanted.shape).tolist() == wanted.tolist()
+    steps = len(f.program.steps)
+    assert len(measured[1]) == steps
+    assert min(measured[1]) > 0
+    assert len(none[1]) == steps
+    assert min(none[1]) == 0
+    assert without[1] is None
 
 
 def test_a_state_and_its_first_value(device: BrowserDevice) -> None:

@@ -19,6 +19,7 @@ export const Usage = /** @type {const} */ ({
   COPY_DST: 0x08,
   UNIFORM: 0x40,
   STORAGE: 0x80,
+  QUERY_RESOLVE: 0x200,
 });
 export const TextureUsage = /** @type {const} */ ({
   COPY_SRC: 0x01,
@@ -62,6 +63,7 @@ const FEATURES = /** @type {GPUFeatureName[]} */ ([
   "bgra8unorm-storage",
   "texture-formats-tier1",
   "texture-formats-tier2",
+  "timestamp-query", // for the times of a program's steps
 ]);
 
 /** The package's own device. @type {Map<"device", Promise<GPUDevice>>} */

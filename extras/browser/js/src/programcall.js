@@ -42,13 +42,15 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 /**
  * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
  * first step uses them, `turns` the number of turns of each repeat, and `places` the numbers of the arrays in the shared memory of each form, and the sizes of that. `launches` encode
- * the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
+ * the steps for the resources and the scalars in `key`, `steps` has the number of the step of each (-1 for none), and `owned` are the buffers of
+ * the scalars.
  * @typedef {object} Plan
  * @property {Shapes} shapes
  * @property {Map<Repeat, number>} turns
  * @property {Set<string>} cleared
  * @property {[string, Map<string, number>, number[]][]} places
  * @property {Encode[]} launches
+ * @property {number[]} steps
  * @property {unknown[]} key
  * @property {GPUBuffer[]} owned
  */

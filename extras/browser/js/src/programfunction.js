@@ -47,6 +47,7 @@ import {
   unitOf,
   View,
 } from "./programs.js";
+import { StepTimes } from "./steptimes.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
 import { arrayOf, tuple } from "./texels.js";
 
@@ -65,12 +66,14 @@ import { arrayOf, tuple } from "./texels.js";
  * name, which may also have outputs, the `state`, and lengths.
  * @typedef {((...args: unknown[]) => Promise<Record<string, Result>>) & ProgramMembers} ProgramFunction
  */
+/** The results of a call, and the milliseconds of each step; null where the device has no timestamps. @typedef {{ results: Record<string, Result>, times: number[] | null }} Profile */
 /**
  * @typedef {object} ProgramMembers
  * @property {FunctionInfo} info Its declarations.
  * @property {GPUDevice} device
  * @property {readonly string[]} names The arguments in their order.
  * @property {(...args: unknown[]) => Promise<Launch>} bind Check and bind the arguments once: all arrays are on the device, and the outputs are given.
+ * @property {(...args: unknown[]) => Promise<Profile>} profile Call it with a pass for each launch, and measure the steps.
  * @property {(lengths?: Record<string, number>) => Promise<Record<string, GPUBuffer>>} state Return new arrays for its state, with their first values.
  */
 
@@ -165,6 +168,7 @@ async function fromModule(name, module, device) {
     device,
     names: program.parameters.map((each) => each.name),
     bind,
+    profile: (/** @type {unknown[]} */ ...args) => run.profile(args),
     state: run.state.bind(run),
   });
 }
@@ -325,22 +329,34 @@ class Runner {
   }
 
   /**
+   * Run the program, and measure its steps.
+   * @param {unknown[]} args
+   * @returns {Promise<Profile>}
+   */
+  async profile(args) {
+    const timer = new StepTimes(this.#device, this.description);
+    const results = await this.call(args, timer);
+    return { results, times: timer.read(this.#program.steps.length) };
+  }
+
+  /**
    * Run the program.
    * @param {unknown[]} args
+   * @param {StepTimes | null} [timer]
    */
-  async call(args) {
+  async call(args, timer = null) {
     const read = readArguments(this.#program, args, this.#device, false, this.#error);
     const isOnDevice = [...read.taken.values()].some(
       ({ binding, image, declared }) => (binding || image) && declared.role !== "state",
     );
     const plan = this.#plan(read, !isOnDevice);
     this.#checkOutputs(read, plan.shapes);
-    /** @type {(GPUBuffer | Image)[]} */
+    /** @type {{ destroy(): void }[]} */
     const owned = [];
     try {
       const { resources, hosts, copies } = await this.#orForgotten(
         runGuarded(this.#device, this.description, () =>
-          this.#queue(read, plan, !isOnDevice, owned),
+          this.#queue(read, plan, !isOnDevice, owned, timer),
         ),
       );
       await Promise.all(copies.map((copy) => copy()));
@@ -528,7 +544,7 @@ class Runner {
     const places = [...forms].map(
       ([form, sizes]) => /** @type {Plan["places"][0]} */ ([form, ...share(sizes, spans)]),
     );
-    return { shapes, turns, cleared, places, launches: [], key: [], owned: [] };
+    return { shapes, turns, cleared, places, launches: [], steps: [], key: [], owned: [] };
   }
 
   /**
@@ -595,7 +611,7 @@ class Runner {
    * @param {Arguments} read
    * @param {Plan} plan
    * @param {Memory} memory
-   * @param {(GPUBuffer | Image)[]} owned Receives what is destroyed after the call.
+   * @param {{ push(made: GPUBuffer | Image): void }} owned Receives what is destroyed after the call.
    * @param {boolean} toHost
    */
   #resources({ taken }, { shapes, places }, memory, owned, toHost) {
@@ -657,9 +673,10 @@ class Runner {
    * @param {Arguments} read
    * @param {Plan} plan
    * @param {boolean} toHost
-   * @param {(GPUBuffer | Image)[]} owned
+   * @param {{ destroy(): void }[]} owned
+   * @param {StepTimes | null} timer
    */
-  #queue(read, plan, toHost, owned) {
+  #queue(read, plan, toHost, owned, timer) {
     const memory = memoryOf(this.#device);
     memory.trim();
     const resources = this.#resources(read, plan, memory, owned, toHost);
@@ -673,10 +690,13 @@ class Runner {
       plan.launches = this.#launches(read, plan, resources);
       plan.key = key;
     }
-    const encoder = encoded(this.#device, (pass) => plan.launches.forEach((each) => each(pass)));
     /** The arrays of the host that get results, and what copies them. @type {Map<string, Uint8Array<ArrayBuffer>>} */
     const hosts = new Map();
+    /** @type {(() => Promise<void>)[]} */
     const copies = [];
+    const encoder = timer
+      ? timer.encode(plan.launches, plan.steps, owned, copies)
+      : encoded(this.#device, (pass) => plan.launches.forEach((each) => each(pass)));
     for (const { name, role } of this.#program.arrays("output", "update")) {
       const given = read.taken.get(name);
       const isNew = role === "output" && toHost && !given;
@@ -714,11 +734,13 @@ class Runner {
     const cleared = new Set(plan.cleared);
     /** @type {Encode[]} */
     const result = [];
+    plan.steps = [];
     /** @param {Step} step */
     const clear = (step) => {
       for (const name of [...step.args.values()].map(nameOf)) {
         const resource = resources.get(name);
         if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
+        plan.steps.push(-1);
         result.push(
           bindStep(
             this.#clear,
@@ -743,6 +765,7 @@ class Runner {
         this.#argument(step, number, param, read, shapes, resources),
       );
       const options = /** @type {any} */ (this.#dims(step, number, values));
+      plan.steps.push(number);
       result.push(
         restated(
           () => bindStep(f, given, options, plan.owned),
