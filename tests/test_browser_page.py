@@ -221,7 +221,7 @@ def test_modules_of_other_kinds(page: Browser) -> None:
     )
     assert "pip install" not in page.text(".details")
     page.evaluate(
-        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Choice')).click()"
+        "[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Bundle')).click()"
     )
     page.wait(
         "document.querySelector('.details').innerText.includes('Alternatives for the same functions')"
@@ -587,12 +587,15 @@ def test_only_modules_with_a_kernel_that_runs_here_are_marked(
     assert browser.messages() == []
 
 
-@pytest.mark.volume_but("imports0-81-")
+@pytest.mark.volume_but("imports0-41-")
 @pytest.mark.parametrize(
     ("imports", "listed", "more"),
-    [([1, 1], 81, ""), ([], 1000, "and more; the first 1000 are listed")],
+    [
+        ([1, 1], 41, "also imports, shown above: Bundle"),
+        ([], 1000, "and more; the first 1000 are listed"),
+    ],
 )
-def test_a_tree_with_many_paths_lists_the_imports_of_a_module_once(
+def test_a_tree_with_many_paths_lists_each_module_once(
     browser: Browser, tmp_path: Path, imports: list[int], listed: int, more: str
 ) -> None:
     """Each of 40 modules imports the next one twice, which gives 2⁴⁰ paths; and one module imports

@@ -50,6 +50,7 @@ def test_the_digits_have_a_form(page: Browser) -> None:
     page.select(argument("pictures", "Fill"), "zeros")
     press_run(page)
     assert result(page, "digit")["Minimum"] == result(page, "digit")["Maximum"]
+    check_steps(page)
     assert abs(float(result(page, "score")["Mean"]) - 0.1) < 1e-5
     assert page.text(".result:nth-of-type(2) h4") == "score float32, 3 × 10"
     page.fill(argument("pictures", "Shape"), "401 × 8 × 8")
@@ -70,6 +71,123 @@ def test_the_digits_have_a_form(page: Browser) -> None:
     assert problems(page) == {"Shape": "expected 3 lengths, such as 64 × 8 × 8"}
     assert low_contrast(page) == []
     assert page.messages() == []
+
+
+def check_steps(page: Browser) -> None:
+    """Check the steps of the digits and their times, and the titles of the modules."""
+    title, *items = page.evaluate(
+        "return [...document.querySelectorAll('.steps-of :is(h4, .step)')].map((each) => each.innerText)"
+    )
+    assert (title, len(items)) == ("8 steps", 8)
+    kernel, time, arguments, launch = items[0].split("\n")
+    assert kernel == "classify_webgpu_k0"
+    assert arguments == (
+        "data0_409600=t0 float32[409600], data1_25600=pictures uint32[count, 8, 8], "
+        "data2_144=first_weight float32[16, 1, 3, 3], data3_16=first_bias float32[16], data4_=count"
+    )
+    assert launch == "grid 2 × count × 1, block 8 × 8 × 2"
+    assert page.text(".steps-of > p") == "requires 1 <= count, count <= 400"
+
+    times = [float(each.split("\n")[1].removesuffix(" ms").replace(",", "")) for each in items]
+    assert time.endswith(" ms")
+    assert min(times) > 0
+    longest = times.index(max(times)) + 1
+    assert f"Step {longest} took the longest, " in page.text(".kernel [role=status]")
+    assert page.evaluate(
+        "return [...document.querySelectorAll('.step')].findIndex((each) => each.querySelector('.most'))"
+    ) == (longest - 1)
+
+    titles = page.evaluate(
+        "return [...document.querySelectorAll('.tree button strong')].map((each) => each.textContent)"
+    )
+    assert titles[:5] == [
+        "Bundle for opencl",
+        "program",
+        "Kernels for opencl",
+        "opencl",
+        "const_loader",
+    ]
+    assert len(titles) == 5 * 4 + 1
+    above = page.evaluate("return document.querySelector('.tree .more').textContent")
+    assert above == "also imports, shown above: Kernels for opencl, const_loader"
+
+
+def test_steps_of_a_loop_and_of_a_program_that_does_not_run_here(
+    page: Browser, tmp_path: Path
+) -> None:
+    source = "kernel void add(global float *x, float by, int n) { if (get_global_id(0) < n) x[get_global_id(0)] += by; }"
+    module = devmod.program(
+        "grow",
+        devmod.compile(source, "opencl", block=64),
+        inputs=["by: float32", "times: int32"],
+        updates=["x: float32[n]"],
+        steps=[
+            "add(x=x, by=0.5, n=n, threads=n)",
+            devmod.repeat("times + 1", "turn", ["add(x=x, by=by, n=turn, threads=(n, 1))"] * 2),
+        ],
+    )
+    show(page, saved(tmp_path / "p.devmod", module))
+    page.wait("document.querySelector('.steps-of')")
+    assert page.text(".steps-of > .steps").split("\n") == [
+        "add",
+        "x=x float32[n], by=0.5, n=n",
+        "threads n",
+        "for turn in range(times + 1)",
+        *["add", "x=x float32[n], by=by, n=turn", "threads n × 1"] * 2,
+    ]
+    numbers = "return [...document.querySelectorAll('.step')].map((each) => each.value)"
+    assert page.evaluate(numbers) == [1, 2, 3]
+    assert page.evaluate("return document.querySelector('.kernel')") is None
+
+
+ARRAYS: dict[str, tuple[np.ndarray, str]] = {
+    "float32": (np.arange(6, dtype="float32").reshape(2, 3), ""),
+    "float64": (
+        np.zeros((2, 3)),
+        'x.npy has elements of float64, and the array has float32: save x.astype("float32")',
+    ),
+    "columns": (
+        np.zeros((2, 3), "float32", order="F"),
+        "x.npy is a file of NumPy, by columns: save numpy.ascontiguousarray(x)",
+    ),
+    "cut": (
+        np.zeros((2, 3), "float32"),
+        "x.npy has the shape 2 × 3 and 20 bytes of float32; save it again",
+    ),
+    "objects": (
+        np.zeros(2, [("a", "float32")]),
+        "x.npy is a file of NumPy, and its header has no type, order or shape of one array of numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", ARRAYS)
+def test_an_array_of_numpy_fills_an_input(page: Browser, tmp_path: Path, which: str) -> None:
+    array, problem = ARRAYS[which]
+    path = tmp_path / "x.npy"
+    np.save(path, array)
+    if which == "cut":
+        path.write_bytes(path.read_bytes()[:-4])
+    kernels = devmod.compile(GREY, "webgpu", name="invert")
+    module = devmod.program(
+        "p",
+        kernels,
+        inputs=["x: float32[h, w]"],
+        outputs=["y: float32[h, w]"],
+        steps=["invert(x=x, y=y, threads=h * w)"],
+    )
+    show(page, saved(tmp_path / "p.devmod", module))
+    page.wait("document.querySelector('.kernel')")
+    page.select(argument("x", "Fill"), "file")
+    page.files(argument("x", "File"), [str(path)])
+    if problem:
+        page.wait("[...document.querySelectorAll('.problem')].some((each) => each.textContent)")
+        assert problems(page, focus=False) == {"File": problem}
+        return
+    page.wait("!document.querySelector('.kernel fieldset input').value.startsWith('64')")
+    press_run(page)
+    assert page.text(".result h4") == "y float32, 2 × 3"
+    assert result(page, "y")["First"] == "1, 0, -1, -2, -3, -4"
 
 
 BRIGHTEN = """

@@ -1,4 +1,4 @@
-// The fields of an array in a form: its shape, and a fill, a file of raw numbers or an image.
+// The fields of an array in a form: its shape, and a fill, a file of numbers or an image.
 
 import { visible } from "./dom.js";
 import {
@@ -47,10 +47,10 @@ export function arrayField(param, known, changed) {
         ones: "ones",
         range: "0, 1, 2, …",
         random: "random",
-        file: "a file of raw numbers, or an image",
+        file: "a file: .npy, raw numbers or an image",
       };
-  const suggest = ({ shape: found }) => {
-    if (productOf(lengthsIn(shape.input.value).map(Number)) !== productOf(found))
+  const suggest = ({ shape: found, given = false }) => {
+    if (given || productOf(lengthsIn(shape.input.value).map(Number)) !== productOf(found))
       shape.input.value = found.join(" × ");
     changed();
   };
@@ -62,7 +62,7 @@ export function arrayField(param, known, changed) {
   const file = fileField(
     "File",
     {},
-    "little-endian; an image gives the shape",
+    ".npy of NumPy and images give the shape; raw numbers are little-endian",
     decode,
     suggest,
     () => types?.input.value,

@@ -8,6 +8,7 @@ import { brief, button, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
 import { programForm } from "./programform.js";
 import { sourceBlock } from "./highlight.js";
+import { stepList } from "./steps.js";
 
 /** Larger modules are read after a click on a button, not when they are selected. */
 export const READ_AT_ONCE = 4_000_000;
@@ -22,20 +23,40 @@ const NODES = {
   _lib: "The host library of a program that TVM exported. It is a node of the tree without bytes.",
 };
 
-/** Return the title of a module. */
-export function titleOf(module) {
-  return module.kind === "bundle"
-    ? "Choice"
-    : module.kind === "_lib"
-      ? "Host library"
-      : visible(module.kind);
+/** The kinds that have no kernels. */
+const WITHOUT_KERNELS = ["bundle", "program", "const_loader", "_lib"];
+/** The most modules below a bundle that are looked at for its title. */
+const MOST_BELOW = 1000;
+
+/** Return the title of a module: that of a bundle is what it has, for which kinds. `parent` is the module that imports it, if any. */
+export function titleOf(module, parent) {
+  if (module.kind === "_lib") return "Host library";
+  if (module.kind !== "bundle") return visible(module.kind);
+  const kinds = kindsBelow(module);
+  const last = kinds.pop();
+  const choice = kinds.length ? `${kinds.join(", ")} or ${last}` : last;
+  const [name, ...others] = module.functionNames;
+  let what = "Bundle";
+  if (parent?.kind === "program") what = others.length || !name ? "Kernels" : brief(name, 60);
+  return choice ? `${what} for ${choice}` : what;
+}
+
+/** Return the kinds of the kernels below a module. */
+function kindsBelow(module) {
+  const seen = new Set([module]);
+  for (const each of seen) {
+    if (seen.size > MOST_BELOW) break;
+    for (const child of each.imports) seen.add(child);
+  }
+  const kinds = [...seen].map(({ kind }) => kind).filter((kind) => !WITHOUT_KERNELS.includes(kind));
+  return [...new Set(kinds)].slice(0, 20).map((kind) => brief(kind, 40));
 }
 
 /**
- * Show a module in `place`. Contents that have to be read are added later. `variantOf` returns the webgpu module that has a function of
+ * Show a module in `place`, below its title. Contents that have to be read are added later. `variantOf` returns the webgpu module that has a function of
  * a name, or null; `select` shows another module.
  */
-export async function showDetails(place, module, current, variantOf, select) {
+export async function showDetails(place, module, name, current, variantOf, select) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
   if (module.format) fact("Format", brief(module.format));
@@ -70,7 +91,7 @@ export async function showDetails(place, module, current, variantOf, select) {
     );
   }
   if (sources.length > 20) fact("Source", `and ${sources.length - 20} more`);
-  const title = el("h2", { id: "details-title", tabIndex: -1 }, titleOf(module));
+  const title = el("h2", { id: "details-title", tabIndex: -1 }, name);
   const rest = el("div", {});
   place.setAttribute("aria-labelledby", "details-title");
   place.replaceChildren(
@@ -101,18 +122,16 @@ export async function showDetails(place, module, current, variantOf, select) {
         el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."),
       );
     else {
-      const part = (name, info) =>
-        module.runs
-          ? runPart(module, name, info, contents.functions.size === 1, device)
-          : elsewhere(module, variantOf(name), select);
-      parts.push(
-        functionList(
-          [...contents.functions],
-          module.kind === "const_loader" || (module.kind === "program" && !module.runs)
-            ? undefined
-            : part,
-        ),
-      );
+      const part = (name, info) => {
+        const alone = contents.functions.size === 1;
+        if (module.kind === "const_loader") return null;
+        if (module.kind === "program") return programPart(module, name, info, alone, contents);
+        if (!module.runs) return elsewhere(module, variantOf(name), select);
+        const reason = whyNot(info, device);
+        if (reason) return el("p", { class: "note why-not" }, reason);
+        return runPart(name, alone, () => kernelForm(module, name, info));
+      };
+      parts.push(functionList([...contents.functions], part));
       const first = [...contents.functions].find(([, info]) => !info.error);
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
@@ -143,19 +162,26 @@ export async function showDetails(place, module, current, variantOf, select) {
   }
 }
 
-/** Return the form of a kernel, in a part that opens, or why there is none. */
-function runPart(module, name, info, open, device) {
-  const reason = module.kind === "program" ? "" : whyNot(info, device);
-  if (reason) return el("p", { class: "note why-not" }, reason);
+/** Return the steps of a program, and its form if it runs here. */
+function programPart(module, name, info, open, contents) {
+  const { element, showTimes } = stepList(name, info, contents);
+  if (!module.runs) return element;
+  return el(
+    "div",
+    {},
+    runPart(name, open, () => programForm(module, name, info, showTimes)),
+    element,
+  );
+}
+
+/** Return the form of a function, in a part that opens. */
+function runPart(name, open, makeForm) {
   const part = el(
     "details",
     { class: "run-it" },
     el("summary", { "aria-label": `Run it: ${brief(name, 80)}` }, "Run it"),
   );
-  const show = () =>
-    part.open &&
-    part.children.length === 1 &&
-    part.append((module.kind === "program" ? programForm : kernelForm)(module, name, info));
+  const show = () => part.open && part.children.length === 1 && part.append(makeForm());
   part.addEventListener("toggle", show);
   part.open = open;
   return part;

@@ -1,7 +1,8 @@
-// The contents of arrays: fills, files of raw numbers, and images.
+// The contents of arrays: fills, files of NumPy and of raw numbers, and images.
 
 import { parseDtype } from "./devmod-webgpu/dtypes.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
+import { readNpy } from "./npy.js";
 
 /** The typed arrays of the element types that the page makes and shows. */
 export const ARRAYS = {
@@ -87,12 +88,14 @@ export function numberOf({ base }, lane) {
 }
 
 /**
- * Return the elements of a file, and their shape: raw numbers, little-endian, or the pixels of an image.
+ * Return the elements of a file, and their shape: an array of NumPy, raw numbers, little-endian, or the pixels of an image.
  * Raise Error, with a text for the user, if the file does not fit the element type.
  */
 export async function fromFile(element, file) {
   if (file.type.startsWith("image/")) return fromImage(element, file);
   const bytes = await file.arrayBuffer();
+  const array = readNpy(bytes, file.name);
+  if (array) return fromNpy(element, array, file.name);
   const unit = unitOf(element);
   if (bytes.byteLength % unit)
     throw new Error(
@@ -100,6 +103,31 @@ export async function fromFile(element, file) {
     );
   if (!bytes.byteLength) throw new Error(`${file.name} is empty`);
   return { data: new element.Array(bytes), shape: [bytes.byteLength / unit] };
+}
+
+/** Return the elements of an array of NumPy. The last length of an array of vectors is the number of their lanes. */
+function fromNpy(element, { type, shape, data }, name) {
+  const { base, lanes, stride, Array, opaque } = element;
+  const wanted = opaque ? `${unitOf(element)} bytes each` : base;
+  const unit = Array.BYTES_PER_ELEMENT;
+  const isBytes = opaque && stride === 1 && ["bool", "uint8", "int8"].includes(type);
+  if (opaque ? !isBytes : type !== base)
+    throw new Error(
+      `${name} has elements of ${type}, and the array has ${wanted}${opaque ? "" : `: save x.astype("${base}")`}`,
+    );
+  const count = shape.reduce((product, length) => product * length, 1);
+  if (data.byteLength !== count * unit)
+    throw new Error(
+      `${name} has the shape ${shape.join(" × ")} and ${data.byteLength} bytes of ${type}; save it again`,
+    );
+  if (lanes === 1) return { data: new Array(data), shape: shape.length ? shape : [1], given: true };
+  if (shape.at(-1) !== lanes)
+    throw new Error(`the last length of ${name} is ${shape.at(-1)}, and vectors have ${lanes}`);
+  const given = new Array(data);
+  const padded = new Array((given.length / lanes) * stride);
+  for (let at = 0; at < given.length; at++)
+    padded[Math.floor(at / lanes) * stride + (at % lanes)] = given[at];
+  return { data: padded, shape: shape.slice(0, -1), given: true };
 }
 
 /** What the pixels of an image are for an element type: the lanes of one pixel from its red, green, blue and alpha, 0 to 255. */

@@ -40,11 +40,12 @@ async function show(from, name) {
       select(module);
       document.getElementById("details-title").focus();
     };
-    const { select, listed } = showTree(at("tree"), bundle.roots, (module) => {
+    const { select, listed } = showTree(at("tree"), bundle.roots, (module, title) => {
       const selection = ++selections;
       showDetails(
         at("details"),
         module,
+        title,
         () => current() && selection === selections,
         variantOf,
         show,

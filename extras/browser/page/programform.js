@@ -13,8 +13,8 @@ import { runForm, timeOf } from "./runform.js";
 /** What the form suggests for a length that a call chooses. */
 const LENGTH = 64n;
 
-/** Return the form of a program. */
-export function programForm(module, name, info) {
+/** Return the form of a program. `showTimes` shows the milliseconds of its steps, and returns a text. */
+export function programForm(module, name, info, showTimes) {
   const { params } = info.interface;
   const withRole = (...roles) => params.filter(({ extra }) => roles.includes(extra.role));
   const given = withRole("input", "update");
@@ -65,12 +65,16 @@ export function programForm(module, name, info) {
         ),
       );
     }
-    const time = await timeOf(device, () => f(named));
+    let times = null;
+    const time = await timeOf(device, async () => {
+      ({ times } = await f.profile(named));
+    });
+    const longest = showTimes(times);
     const updates = given.flatMap((param, at) =>
       param.extra.role === "update" ? [resultOf(param.name, parts[at].type?.(), values[at])] : [],
     );
     return [
-      `${time}, copies included.`,
+      `${time}, copies included.${longest}`,
       ...(await Promise.all([...outputs.map((show) => show()), ...updates])),
     ];
   };

@@ -6,12 +6,15 @@ import { brief, el, size } from "./dom.js";
 /** The most modules that are listed, because the layout takes time. */
 const MOST = 1000;
 
-/** Fill `list` with the modules below `roots`. `choose` is called with the selected module. */
+/** Fill `list` with the modules below `roots`. `choose` is called with the selected module and its title. */
 export function showTree(list, roots, choose) {
   let room = MOST;
   const buttons = new Map();
-  const item = (module) => {
+  const titles = new Map();
+  const item = (module, parent) => {
     room--;
+    const title = titleOf(module, parent);
+    titles.set(module, title);
     const names = module.functionNames;
     const button = el(
       "button",
@@ -24,7 +27,7 @@ export function showTree(list, roots, choose) {
       el(
         "span",
         { class: "head" },
-        el("strong", {}, titleOf(module)),
+        el("strong", {}, title),
         el(
           "small",
           {},
@@ -47,17 +50,23 @@ export function showTree(list, roots, choose) {
           ]
         : []),
     );
-    const first = !buttons.has(module);
-    if (first) buttons.set(module, button);
+    buttons.set(module, button);
     const below = [];
-    // A module may be imported along many paths. Its imports are listed only at its first occurrence.
-    for (const child of first ? module.imports : []) {
+    const above = [];
+    // A module may be imported along many paths. It is listed only at its first occurrence.
+    for (const child of module.imports) {
       if (room <= 0) break;
-      below.push(item(child));
+      if (titles.has(child)) {
+        if (above.length < 20) above.push(titles.get(child));
+      } else below.push(item(child, module));
     }
+    if (above.length)
+      below.push(
+        el("li", { class: "more" }, brief(`also imports, shown above: ${above.join(", ")}`)),
+      );
     return el("li", {}, button, ...(below.length ? [el("ul", {}, ...below)] : []));
   };
-  const items = roots.slice(0, MOST).map(item);
+  const items = roots.slice(0, MOST).map((root) => item(root, null));
   if (room <= 0) items.push(el("li", { class: "more" }, `and more; the first ${MOST} are listed`));
   list.replaceChildren(...items);
 
@@ -69,7 +78,7 @@ export function showTree(list, roots, choose) {
       button.tabIndex = here ? 0 : -1;
       if (here) show(button, list.parentElement);
     }
-    choose(module);
+    choose(module, titles.get(module));
   };
   list.onkeydown = (event) => {
     const listed = all();
