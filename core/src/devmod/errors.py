@@ -13,6 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+#: The largest number of names that a message lists. A file may have a million.
+MAX_LISTED = 12
+#: The largest number of names that are compared with an unknown one.
+MAX_COMPARED = 2000
+
 
 # Where to change: an error class
 #   also: `__all__` in this file; `core/src/devmod/__init__.py` (`_NAMES`); `docs/errors.md`;
@@ -204,12 +209,6 @@ __all__ = [name for name, value in sorted(globals().items()) if isinstance(value
 
 # -- texts
 # --------------------------------------------------------------------------------------------------
-
-
-#: The largest number of names that a message lists. A file may have a million.
-MAX_LISTED = 12
-#: The largest number of names that are compared with an unknown one.
-MAX_COMPARED = 2000
 
 
 def list_names(names: Iterable[str]) -> str:

@@ -20,6 +20,9 @@ else:
 #: Elements that are packed at once; a multiple of 8, so that each piece begins with a whole byte.
 _PIECE = 1 << 20
 
+#: NumPy's kinds of numbers and the prefix of their names.
+_NUMBERS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
+
 
 def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
     """Return the bytes of a C-contiguous NumPy array in the layout of files and devices: elements
@@ -67,10 +70,6 @@ def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
     if not flat.dtype.itemsize:
         return memoryview(b"")
     return flat.view(np.uint8).data
-
-
-#: NumPy's kinds of numbers and the prefix of their names.
-_NUMBERS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
 def dtype_name_of(dtype: np.dtype[Any]) -> str:

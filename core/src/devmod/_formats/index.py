@@ -91,6 +91,15 @@ COMPRESSION = "compression"
 FREE_UNPACKED = 1 << 20
 MAX_RATIO = 256
 
+_LOCATION = ("size", "sha256")
+#: The keys that a node without bytes does not have, those of an entry that is no module, and those
+#: that an attachment has too.
+_OF_BYTES = (*_LOCATION, COMPRESSED, "repeats", "sources", "features", "shift", "parts")
+_OF_OTHERS = (*_LOCATION, COMPRESSED, "features", "shift")
+
+#: The attributes of `Entry` whose keys have other names.
+_RENAMED = {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
+
 
 # Where to change: a field of a file
 #   here: `Entry`, `_FIELDS`; `pages.py` reads the index, `core/src/devmod/_files/index_writer.py`
@@ -543,14 +552,7 @@ _FIELDS = fields_of(
         "parts": read_numbers,
     }
 )
-_LOCATION = ("size", "sha256")
-#: The keys that a node without bytes does not have, those of an entry that is no module, and those
-#: that an attachment has too.
-_OF_BYTES = (*_LOCATION, COMPRESSED, "repeats", "sources", "features", "shift", "parts")
-_OF_OTHERS = (*_LOCATION, COMPRESSED, "features", "shift")
 _OF_ATTACHMENTS = ("function", "tag")
-#: The attributes of `Entry` whose keys have other names.
-_RENAMED = {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
 
 
 def _with_attributes(fields: dict[bytes, Any]) -> tuple[dict[bytes, Any], dict[str, str]]:

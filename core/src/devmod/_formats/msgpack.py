@@ -37,6 +37,41 @@ _INT = {0xCC + number: (1 << number % 4, number > 3) for number in range(8)}
 #: Integers that are not negative and not of 8 bytes: how many bytes follow the first.
 _UINT = dict.fromkeys(range(0x80), 0) | {0xCC: 1, 0xCD: 2, 0xCE: 4}
 
+#: The type of the object; None for an extension type and for 0xC1.
+_TYPES: tuple[type | None, ...] = (
+    *((int,) * 0x80 + (dict,) * 0x10 + (list,) * 0x10 + (str,) * 0x20),
+    *(type(None), None, bool, bool, bytes, bytes, bytes, None, None, None, float, float),
+    *((int,) * 8 + (None,) * 5 + (str,) * 3 + (list, list, dict, dict) + (int,) * 0x20),
+)
+#: The names of the types in messages.
+_NAMES = {
+    int: "an integer",
+    float: "a float",
+    bool: "a boolean",
+    str: "a string",
+    bytes: "a binary",
+    list: "an array",
+    dict: "a map",
+    type(None): "nil",
+    None: "an extension type",
+}
+
+#: The size of an object without parts, with its first byte, if that byte alone gives the size; else
+#: 0.
+_LEAF_SIZES = (
+    *(1,) * 0x80,
+    *(0,) * 0x20,
+    *range(1, 0x21),
+    *(1, 0, 1, 1),
+    *(0,) * 6,
+    *(5, 9),
+    *(2, 3, 5, 9, 2, 3, 5, 9),
+    *(0,) * 12,
+    *(1,) * 0x20,
+)
+#: How many objects a short array or a short map holds; -1 for another object.
+_SMALL_COUNTS = (*(-1,) * 0x80, *range(0, 0x20, 2), *range(0x10), *(-1,) * 0x60)
+
 
 class Reader:
     """Read one msgpack object after the other.
@@ -463,45 +498,9 @@ class Reader:
 # Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file
 # imports this module.
 
-#: The type of the object; None for an extension type and for 0xC1.
-_TYPES: tuple[type | None, ...] = (
-    *((int,) * 0x80 + (dict,) * 0x10 + (list,) * 0x10 + (str,) * 0x20),
-    *(type(None), None, bool, bool, bytes, bytes, bytes, None, None, None, float, float),
-    *((int,) * 8 + (None,) * 5 + (str,) * 3 + (list, list, dict, dict) + (int,) * 0x20),
-)
-#: The names of the types in messages.
-_NAMES = {
-    int: "an integer",
-    float: "a float",
-    bool: "a boolean",
-    str: "a string",
-    bytes: "a binary",
-    list: "an array",
-    dict: "a map",
-    type(None): "nil",
-    None: "an extension type",
-}
-
 
 def _name(mark: int) -> str:
     """Return the name of the type of an object with such a first byte."""
     if mark == 0xC1:
         return "the byte 0xC1, which msgpack does not use"
     return _NAMES[_TYPES[mark]]
-
-
-#: The size of an object without parts, with its first byte, if that byte alone gives the size; else
-#: 0.
-_LEAF_SIZES = (
-    *(1,) * 0x80,
-    *(0,) * 0x20,
-    *range(1, 0x21),
-    *(1, 0, 1, 1),
-    *(0,) * 6,
-    *(5, 9),
-    *(2, 3, 5, 9, 2, 3, 5, 9),
-    *(0,) * 12,
-    *(1,) * 0x20,
-)
-#: How many objects a short array or a short map holds; -1 for another object.
-_SMALL_COUNTS = (*(-1,) * 0x80, *range(0, 0x20, 2), *range(0x10), *(-1,) * 0x60)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     #: The rank, the kind, the format and the variant of a candidate.
     Claim = tuple[int | None, str, str, str]
 
+_PACKED_ROLES = [*fields_of(dict.fromkeys(_index.ROLES, Reader.read_value)).items()]
+
 
 class Page:
     """One page: what the head says of it, and what it has."""
@@ -805,7 +807,6 @@ _PAGE_FIELDS = fields_of(
         "calls": Reader.read_value,
     }
 )
-_PACKED_ROLES = [*fields_of(dict.fromkeys(_index.ROLES, Reader.read_value)).items()]
 
 
 def _fields_of_records(first: int) -> dict[bytes, tuple[str, Callable[[Reader], Any]]]:

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 #: The pluggy manager of each claim, by its name and provider, with what it was made from.
 _managers: dict[Names, tuple[tuple[object, ...], Any]] = {}
 
+# Where to change: a hook
+#   here: `HOOKS`, and a method of `Hooks`
+#   also: `docs/backend.md`; `hooks.callers` where it acts
+#   tests: `tests/test_tutorial.py`, `core/tests/test_hooks.py`
+#: Every hook, and those with the parameter `kind`.
+HOOKS = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
+_OF_A_KIND = ("devmod_compile", "devmod_doctor")
+
 
 class Hooks:
     """The hooks and their signatures. A plugin with another signature is not registered; the call
@@ -70,15 +78,6 @@ class Hooks:
         """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its
         time on the device is not known yet.
         """
-
-
-# Where to change: a hook
-#   here: `HOOKS`, and a method of `Hooks`
-#   also: `docs/backend.md`; `hooks.callers` where it acts
-#   tests: `tests/test_tutorial.py`, `core/tests/test_hooks.py`
-#: Every hook, and those with the parameter `kind`.
-HOOKS = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
-_OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
 def call(hook: str, *, kind: str, **arguments: object) -> Any:

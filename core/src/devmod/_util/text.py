@@ -19,6 +19,9 @@ _END = 1000
 #: What begins a command of a CI runner within a line.
 _COMMANDS = ("##[", "##vso[", "##teamcity[")
 
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz")
+_REST = _FIRST | frozenset("0123456789_")
+
 
 def shorten(text: str) -> str:
     """Return `text`, cut in the middle if it is too long for a message. A name in a file may have
@@ -94,9 +97,6 @@ def _escaped(text: str) -> str:
 
 
 # -- names
-
-_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz")
-_REST = _FIRST | frozenset("0123456789_")
 
 
 def is_valid_name(name: object) -> bool:

@@ -11,6 +11,20 @@ from devmod._values.param import MAX_EXPRESSION, expression_text
 #: An int, a name, or a tuple of an operator and its operands.
 Expression = int | str | tuple[Any, ...]
 
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+#: The most operands of an operator.
+MAX_OPERANDS = 16
+#: The bounds of each value.
+LEAST = -(2**63)
+MOST = 2**63 - 1
+
 
 def _ceildiv(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
@@ -37,19 +51,6 @@ OPERATORS: Mapping[str, Callable[..., int]] = {
     "max": max,
     "ceildiv": _ceildiv,
 }
-COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-#: The most operands of an operator.
-MAX_OPERANDS = 16
-#: The bounds of each value.
-LEAST = -(2**63)
-MOST = 2**63 - 1
 
 
 class ExpressionError(ValueError):

@@ -12,6 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: What an interface with the key ``tune`` needs, so that a reader without variants refuses it.
+TUNED = "tuned"
+#: The needs that a program may have here. No other one of the known needs is of a program.
+PROGRAM_NEEDS = ("repeat",)
+
 
 class Feature(NamedTuple):
     """A feature that a function can need.
@@ -73,10 +78,6 @@ FEATURES = {
     ),
 }
 
-#: What an interface with the key ``tune`` needs, so that a reader without variants refuses it.
-TUNED = "tuned"
-#: The needs that a program may have here. No other one of the known needs is of a program.
-PROGRAM_NEEDS = ("repeat",)
 _KNOWN = frozenset((*FEATURES, TUNED, *PROGRAM_NEEDS))
 
 

@@ -11,6 +11,15 @@ from typing import NamedTuple
 FILTERS = ("nearest", "linear")
 ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
 
+#: For each encoding: the class of the element type, the sample, and the bits of a channel.
+_ENCODINGS = {
+    "unorm": ("uint", "float", (8, 16)),
+    "snorm": ("int", "float", (8, 16)),
+    "uint": ("uint", "uint", (8, 16, 32)),
+    "sint": ("int", "int", (8, 16, 32)),
+    "float": ("float", "float", (16, 32)),
+}
+
 
 class ImageFormat(NamedTuple):
     """The format of an image's texels.
@@ -49,16 +58,6 @@ class ImageFormat(NamedTuple):
     def texel_bytes(self) -> int:
         """The bytes of a texel."""
         return self.channels * self.bits // 8
-
-
-#: For each encoding: the class of the element type, the sample, and the bits of a channel.
-_ENCODINGS = {
-    "unorm": ("uint", "float", (8, 16)),
-    "snorm": ("int", "float", (8, 16)),
-    "uint": ("uint", "uint", (8, 16, 32)),
-    "sint": ("int", "int", (8, 16, 32)),
-    "float": ("float", "float", (16, 32)),
-}
 
 
 def _formats() -> Iterator[ImageFormat]:

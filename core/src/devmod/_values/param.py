@@ -48,6 +48,22 @@ _MAX_LENGTH = 60
 #: The number of characters of a repr.
 _MAX_REPR = 300
 
+# Where to change: a kind of argument
+#   also: `extras/browser/js/src/interface.js` has the browser's copy; `docs/formats.md`;
+#     `plugins/runtime/src/devmod_runtime/_launch/arguments.py` (`Argument`): how a call takes it
+#   tests: `tests/test_two_places.py`
+PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
+ACCESSES = ("", "r", "w", "rw")
+#: The last is an image over a buffer, which only OpenCL has.
+IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
+#: What the kernel reads from an image, or writes to it.
+SAMPLES = ("", "float", "int", "uint")
+
+#: The operators between operands, with how strongly they bind. The others are functions.
+INFIX = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
+#: The greatest depth of an expression.
+MAX_EXPRESSION = 16
+
 
 class Local(Value):
     """An argument for memory that the threads of a block share: OpenCL's ``__local`` and Metal's
@@ -108,18 +124,6 @@ def _size(name: str, value: Any) -> int:
             f"Local({name}): expected an int of 1 or more, got {value!r}", argument=name
         )
     return number
-
-
-# Where to change: a kind of argument
-#   also: `extras/browser/js/src/interface.js` has the browser's copy; `docs/formats.md`;
-#     `plugins/runtime/src/devmod_runtime/_launch/arguments.py` (`Argument`): how a call takes it
-#   tests: `tests/test_two_places.py`
-PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
-ACCESSES = ("", "r", "w", "rw")
-#: The last is an image over a buffer, which only OpenCL has.
-IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
-#: What the kernel reads from an image, or writes to it.
-SAMPLES = ("", "float", "int", "uint")
 
 
 class Member(Value):
@@ -795,11 +799,6 @@ def cut_text(text: str, short: bool) -> str:
 
 
 # -- text of a program's declarations, and of the integer expressions of their shapes
-
-#: The operators between operands, with how strongly they bind. The others are functions.
-INFIX = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
-#: The greatest depth of an expression.
-MAX_EXPRESSION = 16
 
 
 def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from devmod._values.info import Interface
     from devmod._values.value import Place
 
+#: The limit of each kind of parameter that has a binding. That of an image depends on its access.
+_BINDINGS = {"buffer": "storage_buffers", "uniform": "uniform_buffers", "sampler": "samplers"}
+
 
 class Requirements(NamedTuple):
     """What a function requires of a device. `requirements` derives it from an interface. It can be
@@ -254,10 +257,6 @@ def _bound_arrays(program: Any, interfaces: Mapping[str, Interface | None]) -> s
             if name in buffers[step.kernel] and isinstance(value, str):
                 arrays.add(value)
     return arrays
-
-
-#: The limit of each kind of parameter that has a binding. That of an image depends on its access.
-_BINDINGS = {"buffer": "storage_buffers", "uniform": "uniform_buffers", "sampler": "samplers"}
 
 
 def _need_of(webgpu: str) -> str:
