@@ -41,6 +41,14 @@ _MAX_NOTES = 1 << 26
 #: The most entries of a map or an array in the notes.
 _MAX_ITEMS = 1 << 16
 
+#: The flag of a segment that has code.
+_EXECUTABLE = 1
+#: The limit on the loaded segments, of which a code object has about six.
+_MAX_LOADED = 64
+_DESCRIPTOR_BYTES = 64
+#: Instructions are aligned to 256 bytes.
+_ENTRY_ALIGNMENT = 256
+
 
 class ArgumentPlace(NamedTuple):
     """The place of an argument in the argument buffer of a kernel.
@@ -248,15 +256,6 @@ def _damaged(reason: str) -> FormatError:
 #
 # Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic symbol
 # ``<name>.kd`` has the address.
-
-
-#: The flag of a segment that has code.
-_EXECUTABLE = 1
-#: The limit on the loaded segments, of which a code object has about six.
-_MAX_LOADED = 64
-_DESCRIPTOR_BYTES = 64
-#: Instructions are aligned to 256 bytes.
-_ENTRY_ALIGNMENT = 256
 
 
 def check_code_object(code: Binary, symbols: Iterable[str]) -> None:

@@ -52,6 +52,12 @@ DYNAMIC_SYMBOLS = 11
 #: The type of segments that are loaded.
 LOADED = 1
 
+#: The maximum number of symbols. Large libraries have some hundred thousand.
+_MAX_SYMBOLS = 1 << 22
+#: The limit on the bytes of a name that is looked for.
+_MAX_NAME = 1 << 16
+_UNDEFINED = 0
+
 
 class Segment(NamedTuple):
     """A segment: its type, its flags, its offset, its address and its size in the file."""
@@ -208,13 +214,6 @@ def _outside(title: str, number: int, offset: int, length: int, size: int) -> st
 
 
 # -- Reading the bytes of a symbol from a shared library, without executing the library.
-
-
-#: The maximum number of symbols. Large libraries have some hundred thousand.
-_MAX_SYMBOLS = 1 << 22
-#: The limit on the bytes of a name that is looked for.
-_MAX_NAME = 1 << 16
-_UNDEFINED = 0
 
 
 def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:

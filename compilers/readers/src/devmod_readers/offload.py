@@ -50,6 +50,32 @@ _AMDGPU = 224
 _MAX_IMAGES = 4096
 _MAX_DEPTH = 8
 
+#: NVIDIA's fatbins, of a whole program and of objects to link; HIP's bundles; LLVM's
+#: OffloadBinaries.
+DEVICE_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".hip_fatbin", b".llvm.offloading")
+
+OFFLOAD_BINARY = b"\x10\xff\x10\xad"
+BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
+COMPRESSED = b"CCOB"
+_MAX_ENTRIES = 4096
+_MAX_STRINGS = 64
+_MAX_NAME = 1024
+_NO_ZERO = re.compile(rb"[^\0]")
+#: The limit on the decompressed bytes for each byte of a compressed part.
+RATIO = 1024
+#: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1
+#: GiB.
+_FREE_BYTES = 1 << 20
+_FILE_RATIO = 256
+_MAX_BYTES = 1 << 30
+#: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of
+#: what was decompressed.
+_NESTING = 16
+_HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
+
+KPACK = b"KPAK"
+_MAX_TABLE = 1 << 24
+
 
 class OffloadImage(NamedTuple):
     """One image of a container.
@@ -209,11 +235,6 @@ def _expand_host(view: memoryview, depth: int, limits: Limits) -> Iterator[Offlo
 # device code.
 
 
-#: NVIDIA's fatbins, of a whole program and of objects to link; HIP's bundles; LLVM's
-#: OffloadBinaries.
-DEVICE_SECTIONS = (b".nv_fatbin", b"__nv_relfatbin", b".hip_fatbin", b".llvm.offloading")
-
-
 def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
     """Yield the names and the contents of the sections with device code.
 
@@ -269,26 +290,6 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
 #     version 3: size of the file u64, size of the contents u64, hash u64
 #
 # Sources: the files that LLVM 19 writes, and LLVM's documentation of versions 1 and 3.
-
-
-OFFLOAD_BINARY = b"\x10\xff\x10\xad"
-BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
-COMPRESSED = b"CCOB"
-_MAX_ENTRIES = 4096
-_MAX_STRINGS = 64
-_MAX_NAME = 1024
-_NO_ZERO = re.compile(rb"[^\0]")
-#: The limit on the decompressed bytes for each byte of a compressed part.
-RATIO = 1024
-#: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1
-#: GiB.
-_FREE_BYTES = 1 << 20
-_FILE_RATIO = 256
-_MAX_BYTES = 1 << 30
-#: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of
-#: what was decompressed.
-_NESTING = 16
-_HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
 
 
 class Limits:
@@ -441,10 +442,6 @@ def skip_zeros(view: memoryview, at: int) -> int:
 #         the blob or frame, original_size}
 #
 # Source: the writer of the project rocm-kpack, format version 1.
-
-
-KPACK = b"KPAK"
-_MAX_TABLE = 1 << 24
 
 
 def read_kpack(view: memoryview, at: int, limits: Limits) -> _Contents:

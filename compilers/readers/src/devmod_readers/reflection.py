@@ -84,6 +84,12 @@ __all__ = [
 _MAX_MEMBERS = 1024
 _MAX_DEPTH = 8
 
+_LARGEST_STRUCT = 0xFFFF
+#: The limit on the arguments and constants of all entry points of a source together. Each entry
+#: point repeats the variables of a shared function, so the total can grow with the square of the
+#: source.
+MAX_ARGUMENTS = 1 << 14
+
 
 class MemberType(NamedTuple):
     """The type of a member, as a reader finds it.
@@ -282,13 +288,6 @@ class ReflectedFunction(Value):
             needs=needs,
             subgroup=subgroup,
         )
-
-
-_LARGEST_STRUCT = 0xFFFF
-#: The limit on the arguments and constants of all entry points of a source together. Each entry
-#: point repeats the variables of a shared function, so the total can grow with the square of the
-#: source.
-MAX_ARGUMENTS = 1 << 14
 
 
 class BlockMember(NamedTuple):

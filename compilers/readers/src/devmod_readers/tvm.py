@@ -47,6 +47,13 @@ _CPU = 1
 #: The most dimensions of a tensor, as in NumPy.
 _MAX_DIMENSIONS = 64
 
+_SCALARS = ("int64", "int32", "uint32", "float64", "float32")
+#: The formats that TVM's runtimes of these kinds support. The others support all formats.
+_FORMATS = {"rocm": ("hsaco",), "opencl": ("cl", "xclbin", "awsxclbin", "aocx")}
+_DELIMITER = b"// Function: "
+_OPTIONS = OPTIONS_LINE.encode()
+_GUARD = b"DEVMOD_WHOLE_SOURCE"
+
 
 class TvmReader(Reader):
     """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the
@@ -289,13 +296,6 @@ def _fmap_bytes(fmap: _Functions) -> bytes:
 #
 # TVM's OpenCL runtime (src/runtime/opencl/opencl_module.cc) splits the source at the lines "//
 # Function: NAME". Each part is a separate program, built without options, with the kernel NAME.
-
-_SCALARS = ("int64", "int32", "uint32", "float64", "float32")
-#: The formats that TVM's runtimes of these kinds support. The others support all formats.
-_FORMATS = {"rocm": ("hsaco",), "opencl": ("cl", "xclbin", "awsxclbin", "aocx")}
-_DELIMITER = b"// Function: "
-_OPTIONS = OPTIONS_LINE.encode()
-_GUARD = b"DEVMOD_WHOLE_SOURCE"
 
 
 def _runnable_code(spec: TargetSpec, fmt: str, fmap: _Functions, code: Code) -> Code:

@@ -24,6 +24,18 @@ _COMMENTS = re.compile(
     re.DOTALL,
 )
 
+#: A directive of the preprocessor with the lines that continue it.
+_DIRECTIVE = re.compile(r"(?P<directive>^[ \t]*#(?:\\\r?\n|[^\n])*)|[^\n]", re.MULTILINE)
+
+_BRACKET = re.compile(r"[()\[\]{}<>,;]")
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+#: A comment or a string of C, GLSL, HLSL and Slang.
+COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
+#: What is no code: comments, strings and ``#line`` directives.
+_NO_CODE = re.compile(rf"{COMMENT}|^[ \t]*#[ \t]*line[^\n]*", re.MULTILINE)
+_LINE = re.compile(r'#line (\d+) "(.*)"')
+
 
 def decode_source(data: bytes, name: str, kind: str) -> str:
     """Return the text of a source file in UTF-8, without a byte-order mark. Other bytes in comments
@@ -80,10 +92,6 @@ def is_utf8(path: str) -> bool:
     return True
 
 
-#: A directive of the preprocessor with the lines that continue it.
-_DIRECTIVE = re.compile(r"(?P<directive>^[ \t]*#(?:\\\r?\n|[^\n])*)|[^\n]", re.MULTILINE)
-
-
 def blank_code(text: str) -> str:
     """Return a part of a C-like source as blanks. Its directives and its line ends stay: the rest
     of the source may need them.
@@ -97,10 +105,6 @@ def _without_comment(match: re.Match[str]) -> str:
     if not match["comment"]:
         return match[0]
     return re.sub(r"[^\n]", " ", match[0])
-
-
-_BRACKET = re.compile(r"[()\[\]{}<>,;]")
-_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 def split_arguments(text: str, start: int = 0) -> list[str] | None:
@@ -157,13 +161,6 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
 def define_lines(defines: Mapping[str, str | None]) -> str:
     """Return the directives of defines."""
     return "".join(f"#define {name} {value}\n" for name, value in defines.items())
-
-
-#: A comment or a string of C, GLSL, HLSL and Slang.
-COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
-#: What is no code: comments, strings and ``#line`` directives.
-_NO_CODE = re.compile(rf"{COMMENT}|^[ \t]*#[ \t]*line[^\n]*", re.MULTILINE)
-_LINE = re.compile(r'#line (\d+) "(.*)"')
 
 
 def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:

@@ -59,6 +59,15 @@ from devmod_targets._program_text import (
 
 _FORMAT = "steps1"
 
+#: For a float those of which a value may be none of its own: a step has no conversion.
+_ROUNDED = {
+    "float16": ("bfloat16", "float32", "float64"),
+    "bfloat16": ("float16", "float32", "float64"),
+    "float32": ("float64",),
+}
+
+_CALL_ROLES = ("input", "output", "update", "state")
+
 
 def make_program(
     name: str,
@@ -419,14 +428,6 @@ def _kind_of(array: Array) -> tuple[str, str, int]:
     return array.type, array.format, len(array.shape)
 
 
-#: For a float those of which a value may be none of its own: a step has no conversion.
-_ROUNDED = {
-    "float16": ("bfloat16", "float32", "float64"),
-    "bfloat16": ("float16", "float32", "float64"),
-    "float32": ("float64",),
-}
-
-
 def _other_type(scalar: Scalar, given: Scalar) -> Problem:
     return Problem(
         f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}"
@@ -453,9 +454,6 @@ def _range_of(scalar: Scalar, value: Any, given: object) -> list[Comparison]:
     if high < greatest:
         result.append(("<=", value, high))
     return result
-
-
-_CALL_ROLES = ("input", "output", "update", "state")
 
 
 # -- The module.

@@ -21,6 +21,11 @@ _OPEN = "([{"
 _CLOSE = ")]}"
 _OPERATORS = "+-*/%&|^!~.=>"
 
+_ARROW = re.compile(r"\s*┌─ [^:\n]*:(\d+):(\d+)\s*$")
+_HEADLINE = re.compile(r"^(?:Shader '.*?' parsing error: |Shader validation error: |error: )")
+#: The most characters of a source line that a message shows.
+_LONGEST_LINE = 160
+
 
 def check_depth(text: str, name: str) -> None:
     """Raise CompileError for a text on which compilers recurse too deeply.
@@ -151,12 +156,6 @@ def _joins(found_tokens: list[Token], number: int) -> bool:
 
 
 # -- a report as a message
-
-
-_ARROW = re.compile(r"\s*┌─ [^:\n]*:(\d+):(\d+)\s*$")
-_HEADLINE = re.compile(r"^(?:Shader '.*?' parsing error: |Shader validation error: |error: )")
-#: The most characters of a source line that a message shows.
-_LONGEST_LINE = 160
 
 
 def naga_message(report: str, name: str, text: str) -> str:

@@ -66,6 +66,23 @@ WEBGPU_FEATURES = {
     "clip_distances": "clip-distances",
 }
 
+_WORDS = """
+true false bool array atomic ptr sampler sampler_comparison
+function private workgroup uniform storage handle read write read_write
+bitcast all any select arrayLength abs acos acosh asin asinh atan atanh atan2 ceil clamp cos cosh countLeadingZeros countOneBits
+countTrailingZeros cross degrees determinant distance dot dot4U8Packed dot4I8Packed exp exp2 extractBits faceForward firstLeadingBit
+firstTrailingBit floor fma fract frexp insertBits inverseSqrt inverse ldexp length log log2 max min mix modf normalize pow quantizeToF16
+radians reflect refract reverseBits round saturate sign sin sinh smoothstep sqrt step tan tanh transpose trunc
+dpdx dpdxCoarse dpdxFine dpdy dpdyCoarse dpdyFine fwidth fwidthCoarse fwidthFine
+storageBarrier textureBarrier workgroupBarrier workgroupUniformLoad subgroupBarrier
+quadBroadcast quadSwapDiagonal quadSwapX quadSwapY
+"""
+_FAMILIES = re.compile(
+    rf"(vec[234]|mat[234]x[234])[{''.join(SUFFIXES)}]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
+    r"|(r|rg|rgba|bgra)(8|16|32|64)(unorm|snorm|uint|sint|float)|rgb10a2u(norm|int)|rg11b10ufloat"
+)
+_KNOWN = frozenset((*_WORDS.split(), *SCALARS, *UNSUPPORTED))
+
 
 def read_wgsl(text: str, name: str, constants: Constants = None) -> Entries:
     """Read the compute entry points of a WGSL text.
@@ -511,24 +528,6 @@ def with_min_size(param: Param, min_sizes: Mapping[Place, int]) -> Param:
 
 
 # -- The predeclared names, to warn about unknown identifiers.
-
-
-_WORDS = """
-true false bool array atomic ptr sampler sampler_comparison
-function private workgroup uniform storage handle read write read_write
-bitcast all any select arrayLength abs acos acosh asin asinh atan atanh atan2 ceil clamp cos cosh countLeadingZeros countOneBits
-countTrailingZeros cross degrees determinant distance dot dot4U8Packed dot4I8Packed exp exp2 extractBits faceForward firstLeadingBit
-firstTrailingBit floor fma fract frexp insertBits inverseSqrt inverse ldexp length log log2 max min mix modf normalize pow quantizeToF16
-radians reflect refract reverseBits round saturate sign sin sinh smoothstep sqrt step tan tanh transpose trunc
-dpdx dpdxCoarse dpdxFine dpdy dpdyCoarse dpdyFine fwidth fwidthCoarse fwidthFine
-storageBarrier textureBarrier workgroupBarrier workgroupUniformLoad subgroupBarrier
-quadBroadcast quadSwapDiagonal quadSwapX quadSwapY
-"""
-_FAMILIES = re.compile(
-    rf"(vec[234]|mat[234]x[234])[{''.join(SUFFIXES)}]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
-    r"|(r|rg|rgba|bgra)(8|16|32|64)(unorm|snorm|uint|sint|float)|rgb10a2u(norm|int)|rg11b10ufloat"
-)
-_KNOWN = frozenset((*_WORDS.split(), *SCALARS, *UNSUPPORTED))
 
 
 def unknown_names(module: WgslModule) -> str:

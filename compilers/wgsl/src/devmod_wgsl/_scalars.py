@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+#: The types that WGSL does not support, to the suffixes of their numbers.
+UNSUPPORTED = {"i64": "li", "u64": "lu", "f64": "lf"}
+
 
 class ScalarType(NamedTuple):
     """A scalar type of host-shareable memory.
@@ -59,8 +62,6 @@ SCALARS = {
         ScalarType("f16", "float16", "h", "<e", "f16"),
     )
 }
-#: The types that WGSL does not support, to the suffixes of their numbers.
-UNSUPPORTED = {"i64": "li", "u64": "lu", "f64": "lf"}
 
 SUFFIXES: dict[str, str] = {}
 FLOAT_SUFFIXES = ""

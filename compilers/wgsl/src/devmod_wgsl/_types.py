@@ -24,6 +24,44 @@ IMAGE = "image"
 SAMPLER = "sampler"
 OTHER = "other"
 
+#: The types of textures that are images, and those that devmod does not have.
+_SAMPLED = {f"texture_{name}": name for name in ("1d", "2d", "3d", "2d_array")}
+_STORAGE = {f"texture_storage_{name}": name for name in _SAMPLED.values()}
+_OTHER_TEXTURES = frozenset(
+    (
+        "texture_cube",
+        "texture_cube_array",
+        "texture_multisampled_2d",
+        "texture_external",
+        "texture_depth_2d",
+        "texture_depth_2d_array",
+        "texture_depth_cube",
+        "texture_depth_cube_array",
+        "texture_depth_multisampled_2d",
+    )
+)
+#: The types of texels, to what a shader reads and writes.
+_SAMPLES = {"f32": "float", "i32": "int", "u32": "uint"}
+_ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
+#: The columns of a matrix, its rows or the lanes of a vector, and the suffix of its scalars.
+_SHAPE = re.compile(rf"(?:vec|mat([234])x)([234])([{''.join(SUFFIXES)}]?)")
+_MAX_BYTES = 1 << 62
+#: The name of an array contains its element's name up to this length.
+_LONGEST_NAME = 100
+
+#: The attributes that an array has from its element.
+_FROM_ELEMENT = (
+    "natural_align",
+    "naga_misplaced",
+    "two_rows",
+    "nested_two_rows",
+    "override_length",
+    "unshareable_part",
+    "innermost",
+)
+
+_SPACES = ("storage", "uniform", "private", "workgroup", "")
+
 
 class Type:
     """A type.
@@ -118,44 +156,6 @@ def round_up(number: int, multiple: int) -> int:
     if not multiple:
         return number
     return -(-number // multiple) * multiple
-
-
-#: The types of textures that are images, and those that devmod does not have.
-_SAMPLED = {f"texture_{name}": name for name in ("1d", "2d", "3d", "2d_array")}
-_STORAGE = {f"texture_storage_{name}": name for name in _SAMPLED.values()}
-_OTHER_TEXTURES = frozenset(
-    (
-        "texture_cube",
-        "texture_cube_array",
-        "texture_multisampled_2d",
-        "texture_external",
-        "texture_depth_2d",
-        "texture_depth_2d_array",
-        "texture_depth_cube",
-        "texture_depth_cube_array",
-        "texture_depth_multisampled_2d",
-    )
-)
-#: The types of texels, to what a shader reads and writes.
-_SAMPLES = {"f32": "float", "i32": "int", "u32": "uint"}
-_ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
-#: The columns of a matrix, its rows or the lanes of a vector, and the suffix of its scalars.
-_SHAPE = re.compile(rf"(?:vec|mat([234])x)([234])([{''.join(SUFFIXES)}]?)")
-_MAX_BYTES = 1 << 62
-#: The name of an array contains its element's name up to this length.
-_LONGEST_NAME = 100
-
-
-#: The attributes that an array has from its element.
-_FROM_ELEMENT = (
-    "natural_align",
-    "naga_misplaced",
-    "two_rows",
-    "nested_two_rows",
-    "override_length",
-    "unshareable_part",
-    "innermost",
-)
 
 
 # Where to change: a layout rule of a WGSL type
@@ -521,9 +521,6 @@ def _set_from_members(type_: Type) -> None:
 
 # -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout
 # of uniforms.
-
-
-_SPACES = ("storage", "uniform", "private", "workgroup", "")
 
 
 class VariableChecker:

@@ -22,6 +22,34 @@ from devmod_wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALA
 Value = tuple[str, Any]
 Operation = Callable[[Any, Any], Any]
 
+_LANES = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
+_UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
+_COMPARE: dict[str, Operation] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+_LOGIC = {"&&": operator.and_, "||": operator.or_, "&": operator.and_, "|": operator.or_}
+_FLOAT_OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": math.fmod,
+}
+
+_INTEGER_OPERATORS: dict[str, Operation] = {
+    **_FLOAT_OPERATORS,
+    "/": quotient,
+    "%": remainder,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+
 
 class Unknown(Exception):
     """The value of an expression is unknown: it depends on an override without a valid value, or
@@ -308,36 +336,6 @@ def _is_composite(name: str) -> bool:
 #
 # Each floating-point operation is computed in double precision and then rounded to its type, which
 # gives the same result as one operation of that type.
-
-
-_LANES = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
-_UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
-_COMPARE: dict[str, Operation] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
-_LOGIC = {"&&": operator.and_, "||": operator.or_, "&": operator.and_, "|": operator.or_}
-_FLOAT_OPERATORS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "%": math.fmod,
-}
-
-
-_INTEGER_OPERATORS: dict[str, Operation] = {
-    **_FLOAT_OPERATORS,
-    "/": quotient,
-    "%": remainder,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-}
 
 
 def _converted(value: Value, kind: str) -> Value:

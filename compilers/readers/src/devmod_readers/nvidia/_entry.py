@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 Dims = tuple[int, int, int]
 
+_POINTER_BYTES = 8
+#: A parameter of local memory is an offset into dynamic shared memory.
+_OFFSET_BYTES = 4
+#: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value.
+TENSOR_MAP_TAG = 1
+TENSOR_MAP_BYTES = 128
+
 
 class ParamPlace(NamedTuple):
     """The place of a parameter in the parameter block of a kernel.
@@ -95,14 +102,6 @@ class KernelEntry(NamedTuple):
 
 
 # -- Compare the declared signature of a kernel with its image.
-
-
-_POINTER_BYTES = 8
-#: A parameter of local memory is an offset into dynamic shared memory.
-_OFFSET_BYTES = 4
-#: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value.
-TENSOR_MAP_TAG = 1
-TENSOR_MAP_BYTES = 128
 
 
 def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:

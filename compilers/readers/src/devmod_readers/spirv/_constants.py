@@ -23,6 +23,54 @@ _FLOAT_FORMS = {16: "<e", 32: "<f", 64: "<d"}
 
 _MAX_CONSTANTS = 1024
 
+_OPERATIONS: Mapping[int, Callable[..., int]] = {
+    128: operator.add,
+    130: operator.sub,
+    132: operator.mul,
+    134: operator.floordiv,
+    135: quotient,
+    137: operator.mod,
+    138: remainder,
+    139: operator.mod,
+    194: operator.rshift,
+    195: operator.rshift,
+    196: operator.lshift,
+    197: operator.or_,
+    198: operator.xor,
+    199: operator.and_,
+    166: operator.or_,
+    167: operator.and_,
+    164: operator.eq,
+    165: operator.ne,
+    170: operator.eq,
+    171: operator.ne,
+    172: operator.gt,
+    173: operator.gt,
+    174: operator.ge,
+    175: operator.ge,
+    176: operator.lt,
+    177: operator.lt,
+    178: operator.le,
+    179: operator.le,
+}
+
+_UNARY_OPERATIONS: Mapping[int, Callable[..., int]] = {
+    113: operator.pos,
+    114: operator.pos,
+    124: operator.pos,
+    126: operator.neg,
+    168: operator.not_,
+    200: operator.invert,
+}
+
+_DIVISIONS = (134, 135, 137, 138, 139)
+
+#: The operations on signed operands. For others, signed and unsigned operands are the same or the
+#: operands are unsigned.
+_SIGNED = (114, 135, 138, 139, 173, 175, 177, 179, 195)
+
+_SHIFTS = (194, 195, 196)
+
 
 class SpirvConstants:
     """The integers of a module: constants, specialization constants, and operations on both.
@@ -220,55 +268,6 @@ def _is_undefined(opcode: int, numbers: list[int], bits: int) -> bool:
         return False
     overflows = last == -1 and numbers[0] == -(1 << bits - 1)
     return not last or overflows
-
-
-_OPERATIONS: Mapping[int, Callable[..., int]] = {
-    128: operator.add,
-    130: operator.sub,
-    132: operator.mul,
-    134: operator.floordiv,
-    135: quotient,
-    137: operator.mod,
-    138: remainder,
-    139: operator.mod,
-    194: operator.rshift,
-    195: operator.rshift,
-    196: operator.lshift,
-    197: operator.or_,
-    198: operator.xor,
-    199: operator.and_,
-    166: operator.or_,
-    167: operator.and_,
-    164: operator.eq,
-    165: operator.ne,
-    170: operator.eq,
-    171: operator.ne,
-    172: operator.gt,
-    173: operator.gt,
-    174: operator.ge,
-    175: operator.ge,
-    176: operator.lt,
-    177: operator.lt,
-    178: operator.le,
-    179: operator.le,
-}
-
-_UNARY_OPERATIONS: Mapping[int, Callable[..., int]] = {
-    113: operator.pos,
-    114: operator.pos,
-    124: operator.pos,
-    126: operator.neg,
-    168: operator.not_,
-    200: operator.invert,
-}
-
-_DIVISIONS = (134, 135, 137, 138, 139)
-
-#: The operations on signed operands. For others, signed and unsigned operands are the same or the
-#: operands are unsigned.
-_SIGNED = (114, 135, 138, 139, 173, 175, 177, 179, 195)
-
-_SHIFTS = (194, 195, 196)
 
 
 def _constant(

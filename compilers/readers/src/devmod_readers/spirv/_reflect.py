@@ -58,6 +58,45 @@ _RAY_QUERY = 4472
 #: The most bytes of shared memory: a file has integers of 64 bits, and a browser exact ones of 53.
 _MOST_MEMORY = 1 << 53
 
+#: The types of an image's texels, by opcode and operands.
+_SAMPLE_TYPES = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}
+
+_IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
+#: What else a variable can be, by the number of its dimension.
+_OTHER_DIMS = {
+    3: "a cube map, which devmod does not support; use a 2-D image with 6 layers",
+    4: "a rectangle image, which Vulkan does not support",
+    5: "a texel buffer (samplerBuffer, imageBuffer), which devmod does not support; use a buffer",
+    6: "a subpass input, which compute shaders do not have",
+}
+#: The names of the formats of images, by SPIR-V's number: WebGPU's where devmod supports them. The
+#: first is Unknown.
+_FORMAT_NAMES = """
+rgba32float rgba16float r32float rgba8unorm rgba8snorm rg32float rg16float r11f_g11f_b10f r16float
+rgba16unorm rgb10_a2 rg16unorm rg8unorm r16unorm r8unorm rgba16snorm rg16snorm rg8snorm r16snorm r8snorm
+rgba32sint rgba16sint rgba8sint r32sint rg32sint rg16sint rg8sint r16sint r8sint
+rgba32uint rgba16uint rgba8uint r32uint rgb10_a2ui rg32uint rg16uint rg8uint r16uint r8uint r64ui r64i
+"""
+FORMATS = ("", *_FORMAT_NAMES.split())
+
+#: Decorations.
+ARRAY_STRIDE = 6
+MATRIX_STRIDE = 7
+ROW_MAJOR = 4
+OFFSET = 35
+_PHYSICAL = 5349
+_MAX_DEPTH = 32
+_LARGEST = 1 << 62
+#: By bits and encoding.
+_FLOATS = {
+    (16, None): "float16",
+    (32, None): "float32",
+    (64, None): "float64",
+    (16, 0): "bfloat16",
+    (8, 4214): "float8_e4m3fn",
+    (8, 4215): "float8_e5m2",
+}
+
 
 def reflect(
     module: SpirvModule,
@@ -483,29 +522,6 @@ def _access(read: bool, written: bool) -> str:
     return "rw" if read else "w"
 
 
-#: The types of an image's texels, by opcode and operands.
-_SAMPLE_TYPES = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}
-
-
-_IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
-#: What else a variable can be, by the number of its dimension.
-_OTHER_DIMS = {
-    3: "a cube map, which devmod does not support; use a 2-D image with 6 layers",
-    4: "a rectangle image, which Vulkan does not support",
-    5: "a texel buffer (samplerBuffer, imageBuffer), which devmod does not support; use a buffer",
-    6: "a subpass input, which compute shaders do not have",
-}
-#: The names of the formats of images, by SPIR-V's number: WebGPU's where devmod supports them. The
-#: first is Unknown.
-_FORMAT_NAMES = """
-rgba32float rgba16float r32float rgba8unorm rgba8snorm rg32float rg16float r11f_g11f_b10f r16float
-rgba16unorm rgb10_a2 rg16unorm rg8unorm r16unorm r8unorm rgba16snorm rg16snorm rg8snorm r16snorm r8snorm
-rgba32sint rgba16sint rgba8sint r32sint rg32sint rg16sint rg8sint r16sint r8sint
-rgba32uint rgba16uint rgba8uint r32uint rgb10_a2ui rg32uint rg16uint rg8uint r16uint r8uint r64ui r64i
-"""
-FORMATS = ("", *_FORMAT_NAMES.split())
-
-
 def _format_name(number: int) -> str:
     if number < len(FORMATS):
         return FORMATS[number]
@@ -544,25 +560,6 @@ def _size_constant(module: SpirvModule) -> Ids:
 # The element type is a scalar or vector if these are contiguous in memory, including those in
 # nested arrays and matrices. Otherwise it is a struct of N bytes (``uint8xN``) with its alignment.
 # Three-vectors with a stride of 16 bytes count as contiguous, as in devmod's launch.
-
-
-#: Decorations.
-ARRAY_STRIDE = 6
-MATRIX_STRIDE = 7
-ROW_MAJOR = 4
-OFFSET = 35
-_PHYSICAL = 5349
-_MAX_DEPTH = 32
-_LARGEST = 1 << 62
-#: By bits and encoding.
-_FLOATS = {
-    (16, None): "float16",
-    (32, None): "float32",
-    (64, None): "float64",
-    (16, 0): "bfloat16",
-    (8, 4214): "float8_e4m3fn",
-    (8, 4215): "float8_e5m2",
-}
 
 
 #: The name, the offset and the layout of each member of a struct.

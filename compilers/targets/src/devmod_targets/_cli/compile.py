@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     Command = Callable[..., None]
     _Sources = tuple[Path, ...]
 
+#: The kind, or the file, of a line.
+_MARKS = ((r"^([^:\n]+): ", "name"),)
+
 
 def _compile_options(command: Command) -> Command:
     """Decorate a command with the options of `devmod.compile`."""
@@ -281,8 +284,6 @@ def _arguments(given: _Arguments, flags: dict[str, bool], *, shared: bool) -> _A
     return arguments
 
 
-#: The kind, or the file, of a line.
-_MARKS = ((r"^([^:\n]+): ", "name"),)
 #: Arguments of `devmod.compile`.
 _Arguments = dict[str, Any]
 _Built: TypeAlias = "list[tuple[Assignment, devmod.Module]]"

@@ -55,6 +55,11 @@ _QUALIFIERS = re.compile("[rVK]*")
 #: The limit on the characters of a name. Longer names have unknown types.
 _MAX_NAME = 1 << 16
 
+#: The limit on the nesting of types, and on the characters of a spelling. Substitutions would
+#: otherwise grow it beyond any bound.
+MAX_DEPTH = 64
+MAX_TEXT = 1 << 16
+
 
 class MangledName(NamedTuple):
     """The qualified name and the types of the parameters of a function."""
@@ -396,12 +401,6 @@ def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
 
 
 # -- A type in a mangled name.
-
-
-#: The limit on the nesting of types, and on the characters of a spelling. Substitutions would
-#: otherwise grow it beyond any bound.
-MAX_DEPTH = 64
-MAX_TEXT = 1 << 16
 
 
 class UnsupportedName(Exception):

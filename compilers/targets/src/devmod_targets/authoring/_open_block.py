@@ -73,6 +73,9 @@ _FUNCTIONS = OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split())
 _OPERATOR = re.compile(r"\boperator\b")
 _BAD = 1
 
+#: What binds tighter than the sum, or is a cast, if it precedes the sum.
+_TIGHTER = frozenset("*/%-~!&.)")
+
 
 def open_functions(text: str) -> set[str]:
     """Return the names of the functions in `text` that give the same result with every block."""
@@ -235,10 +238,6 @@ def _forms(axis: str) -> str:
     product = rf"(?:{block}\s*\*\s*{size}|{size}\s*\*\s*{block})"
     product = rf"(?:{product}|\(\s*{product}\s*\)|__u?mul24\s*\(\s*(?:{block}\s*,\s*{size}|{size}\s*,\s*{block})\s*\))"
     return rf"(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
-
-
-#: What binds tighter than the sum, or is a cast, if it precedes the sum.
-_TIGHTER = frozenset("*/%-~!&.)")
 
 
 def open_kernels(text: str) -> set[str]:

@@ -13,11 +13,6 @@ from devmod.errors import CompileError, DevmodError
 #: The time limit of one program in seconds.
 TIMEOUT = 600
 
-
-class TimeLimitError(CompileError):
-    """A compiler was stopped at the time limit."""
-
-
 #: The limit on the bytes of a program's messages.
 _MAX_LOG = 64 << 20
 #: The variables of the parent that a program receives: Windows needs them to start any program.
@@ -25,6 +20,10 @@ _INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
 
 #: The depth of a compiler's folder.
 _DEPTH = 12
+
+
+class TimeLimitError(CompileError):
+    """A compiler was stopped at the time limit."""
 
 
 @contextmanager

@@ -32,6 +32,37 @@ from devmod_targets.authoring._request import CompileRequest
 
 _DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 
+_MAX_NESTING = 64
+_MAX_BYTES = 64 << 20
+
+#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition
+#: cannot backtrack over it.
+_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
+#: The bound of the last repetition limits its memory, which grows with each word of a long line.
+_TOKEN = re.compile(
+    r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
+    |(?P<line>\r\n|\n|\r)
+    |(?P<hash>\#)
+    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+    |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
+    |(?:\d[\w.]*+(?:'[\w.]++)*|(?!(?:u8|[uUL])?R")\w++|[^\w\s\#"'/\\]|[^\S\r\n]){1,999}|.""",
+    re.DOTALL | re.VERBOSE,
+)
+_DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
+#: The words of the branches of a condition after the first, and of its end.
+BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
+#: The file of an include.
+INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: The rest of the line of an include that a macro names, up to a comment with two slashes.
+_MACRO = re.compile(r"(?:\\[^\S\r\n]*\r?\n|/\*(?s:.*?)(?:\*/|\Z)|(?!//)[^\r\n])*")
+
+#: The directives whose operand, up to a name or the file of an include, is not program text.
+_WITH_OPERAND = (
+    *("if", "ifdef", "ifndef", "elif", "else", "endif"),
+    *("include", "error", "pragma", "define", "undef", "line"),
+)
+
 
 class SelfContainedSource(NamedTuple):
     """The text of a source payload, and its parts.
@@ -229,10 +260,6 @@ def _check_define(request: CompileRequest, name: str, value: str) -> None:
 # condition that the text before it does not cover. Every other include is replaced each time,
 # because the receiver's preprocessor evaluates the conditions. ``#pragma once`` has no meaning in a
 # single text, so a guard replaces it. The guard's macro is made of the file's digest.
-
-
-_MAX_NESTING = 64
-_MAX_BYTES = 64 << 20
 
 
 def line_directive(number: int, name: str) -> str:
@@ -613,29 +640,6 @@ def include_hint(folders: Iterable[str]) -> str:
 # -- The preprocessor directives in a C-like text, and the include guard around it.
 
 
-#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition
-#: cannot backtrack over it.
-_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
-#: The bound of the last repetition limits its memory, which grows with each word of a long line.
-_TOKEN = re.compile(
-    r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
-    |(?P<line>\r\n|\n|\r)
-    |(?P<hash>\#)
-    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
-    |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
-    |(?:\d[\w.]*+(?:'[\w.]++)*|(?!(?:u8|[uUL])?R")\w++|[^\w\s\#"'/\\]|[^\S\r\n]){1,999}|.""",
-    re.DOTALL | re.VERBOSE,
-)
-_DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
-#: The words of the branches of a condition after the first, and of its end.
-BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
-#: The file of an include.
-INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-#: The rest of the line of an include that a macro names, up to a comment with two slashes.
-_MACRO = re.compile(r"(?:\\[^\S\r\n]*\r?\n|/\*(?s:.*?)(?:\*/|\Z)|(?!//)[^\r\n])*")
-
-
 class Directive:
     """A preprocessor directive in a text.
 
@@ -664,13 +668,6 @@ class Directive:
         self.depth = depth
         self.next = 0
         self.next_line = 0
-
-
-#: The directives whose operand, up to a name or the file of an include, is not program text.
-_WITH_OPERAND = (
-    *("if", "ifdef", "ifndef", "elif", "else", "endif"),
-    *("include", "error", "pragma", "define", "undef", "line"),
-)
 
 
 def scan(text: str) -> tuple[list[Directive], bool]:

@@ -65,6 +65,10 @@ _UNION = "UNION_DECL"
 _BASE = "CXX_BASE_SPECIFIER"
 _FIELD = "FIELD_DECL"
 
+#: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target
+#: have hundreds.
+_SKIP_BODIES = 0x40
+
 
 def record_members(
     type_: Any,
@@ -169,11 +173,6 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
         else:
             fields.append((field.spelling, offset, of))
     return fields
-
-
-#: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target
-#: have hundreds.
-_SKIP_BODIES = 0x40
 
 
 def declarations(

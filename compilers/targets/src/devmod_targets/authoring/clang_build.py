@@ -41,6 +41,64 @@ if TYPE_CHECKING:
 VARIABLE = "DEVMOD_CLANG"
 _VERSION = re.compile(r"clang version (\d+(?:\.\d+)+)")
 
+TOOLCHAIN = "-toolchain="
+#: clang's option for intermediate results. They go to `Payload.source`, and the code does not
+#: depend on it.
+SAVE_TEMPS = "-save-temps"
+
+_VALUES = (
+    "align-functions align-loops bracket-depth caret-diagnostics-max-lines complex-arithmetic constexpr-backtrace-limit "
+    "constexpr-depth constexpr-steps denormal-fp-math diagnostics-color error-limit excess-precision fp-contract fp-eval-method "
+    "fp-exception-behavior fp-model gpu-default-stream inline-max-stacksize lax-vector-conversions macro-backtrace-limit "
+    "matrix-memory-layout max-type-align message-length new-alignment pack-struct strict-flex-arrays template-backtrace-limit "
+    "template-depth trivial-auto-var-init visibility"
+)
+
+#: clang only warns about an unknown name of a warning, which may be a misspelt one.
+_KNOWN_WARNINGS = "-Werror=unknown-warning-option"
+#: Options that devmod sets itself, or that change the kind of output.
+_RESERVED = re.compile(
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|mv\d+t?|shared|static|fPIC|fpic|g.*|M.*|emit-llvm|"
+    r"isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|ffile-prefix-map.*|save-temps.*|v|###)$"
+)
+_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+
+_SUFFIXES = {
+    "c": ".c",
+    "c++": ".cpp",
+    "hip": ".hip",
+    "ir": ".ll",
+    "assembler": ".s",
+    "object": ".o",
+}
+_PREPROCESSED = ("c", "c++", "hip")
+_OBJECT = "devmod.o"
+#: clang's driver has an option for this, which has no effect for HIP.
+_LIST_FILES = (
+    "-Xclang",
+    "-dependency-file",
+    "-Xclang",
+    "devmod.d",
+    "-Xclang",
+    "-MT",
+    "-Xclang",
+    "devmod",
+)
+#: Inline assembly stays as it is in the source, so that the assembler reads it after the guard.
+_TO_ASSEMBLY = ("-S", "-fno-integrated-as", "-fbinutils-version=none", "-faddrsig")
+#: The folder of the target's own headers, in the temporary folder.
+HEADERS = "devmod-headers"
+_ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
+_MESSAGE = re.compile(r": (?P<level>warning|remark|(?:fatal )?error): ")
+_SUMMARY = re.compile(
+    r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$"
+)
+
+_DIRECTIVES = (".include", ".incbin")
+_REFUSED = re.compile(r"error: devmod: (\.\w+)\n")
+#: The directives that remove the guard, so that the files that the assembly reads are unknown.
+_REMOVES = re.compile(rb"purgem|macros_off", re.IGNORECASE)
+
 
 class LlvmToolchain:
     """A clang with its lld.
@@ -198,10 +256,6 @@ def _query(command: Sequence[str]) -> str:
 # macros.
 
 
-TOOLCHAIN = "-toolchain="
-#: clang's option for intermediate results. They go to `Payload.source`, and the code does not
-#: depend on it.
-SAVE_TEMPS = "-save-temps"
 #: The switches after ``-f`` and ``-fno-``. Others read and write files, search headers in other
 #: places or start programs, and new versions of clang have more of them.
 _SWITCHES = (
@@ -241,13 +295,6 @@ _WORDS += ["-w", "-pedantic", "-pedantic-errors"]
 for _start, _names in (("-f", _SWITCHES), ("-m", _MACHINE)):
     for _name in _names.split():
         _WORDS += [f"{_start}{_name}", f"{_start}no-{_name}"]
-_VALUES = (
-    "align-functions align-loops bracket-depth caret-diagnostics-max-lines complex-arithmetic constexpr-backtrace-limit "
-    "constexpr-depth constexpr-steps denormal-fp-math diagnostics-color error-limit excess-precision fp-contract fp-eval-method "
-    "fp-exception-behavior fp-model gpu-default-stream inline-max-stacksize lax-vector-conversions macro-backtrace-limit "
-    "matrix-memory-layout max-type-align message-length new-alignment pack-struct strict-flex-arrays template-backtrace-limit "
-    "template-depth trivial-auto-var-init visibility"
-)
 _SUPPORTED = OptionTable(
     _WORDS,
     {
@@ -265,14 +312,6 @@ _SUPPORTED = OptionTable(
     # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
     r"-U[A-Za-z_]\w*|-W[\w#+-]*(?:=[\w+-]+)?|-fno-builtin-\w+|-m(?:no-)?amdgpu-[a-z-]+",
 )
-#: clang only warns about an unknown name of a warning, which may be a misspelt one.
-_KNOWN_WARNINGS = "-Werror=unknown-warning-option"
-#: Options that devmod sets itself, or that change the kind of output.
-_RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|mv\d+t?|shared|static|fPIC|fpic|g.*|M.*|emit-llvm|"
-    r"isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|ffile-prefix-map.*|save-temps.*|v|###)$"
-)
-_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
 class ClangOptions(NamedTuple):
@@ -412,36 +451,6 @@ def check_symbols(
 
 #: Assembly, the warnings and the remarks.
 Assembly = tuple[str, list[str], list[str]]
-_SUFFIXES = {
-    "c": ".c",
-    "c++": ".cpp",
-    "hip": ".hip",
-    "ir": ".ll",
-    "assembler": ".s",
-    "object": ".o",
-}
-_PREPROCESSED = ("c", "c++", "hip")
-_OBJECT = "devmod.o"
-#: clang's driver has an option for this, which has no effect for HIP.
-_LIST_FILES = (
-    "-Xclang",
-    "-dependency-file",
-    "-Xclang",
-    "devmod.d",
-    "-Xclang",
-    "-MT",
-    "-Xclang",
-    "devmod",
-)
-#: Inline assembly stays as it is in the source, so that the assembler reads it after the guard.
-_TO_ASSEMBLY = ("-S", "-fno-integrated-as", "-fbinutils-version=none", "-faddrsig")
-#: The folder of the target's own headers, in the temporary folder.
-HEADERS = "devmod-headers"
-_ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
-_MESSAGE = re.compile(r": (?P<level>warning|remark|(?:fatal )?error): ")
-_SUMMARY = re.compile(
-    r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$"
-)
 
 
 class ClangBuild:
@@ -783,12 +792,6 @@ def _by_level(lines: Sequence[str]) -> Messages:
 # The assembler looks for a macro before it looks for a directive, also for a name that another
 # macro puts together. So macros with the names of these directives make them errors. The names of
 # directives have no case, and those of macros do.
-
-
-_DIRECTIVES = (".include", ".incbin")
-_REFUSED = re.compile(r"error: devmod: (\.\w+)\n")
-#: The directives that remove the guard, so that the files that the assembly reads are unknown.
-_REMOVES = re.compile(rb"purgem|macros_off", re.IGNORECASE)
 
 
 def guarded(text: bytes, name: str) -> bytes:

@@ -57,6 +57,16 @@ _TEXTS = "devmod.build.texts"
 #: The fields of a job on which its result does not depend.
 _IGNORED = ("kernel", "folder")
 
+_ENTRY = r"[0-9a-f]{64}\.devmod"
+#: A URL of a folder on this machine, as fsspec reads it.
+_LOCAL = r"(?is)(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)"
+#: The credentials and the query of a URL.
+_SECRETS = r"(?<=://)[^/?]+@|\?.+"
+#: The number of requests at once: each waits for the network.
+_REQUESTS = 16
+#: The keys of the time of the last change in the listings of file systems.
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
+
 
 class CacheError(DevmodError, RuntimeError):
     """A cache cannot be used."""
@@ -230,17 +240,6 @@ class FolderEntries:
 
 
 # -- A build's cache at a URL: object stores and servers, through fsspec.
-
-
-_ENTRY = r"[0-9a-f]{64}\.devmod"
-#: A URL of a folder on this machine, as fsspec reads it.
-_LOCAL = r"(?is)(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)"
-#: The credentials and the query of a URL.
-_SECRETS = r"(?<=://)[^/?]+@|\?.+"
-#: The number of requests at once: each waits for the network.
-_REQUESTS = 16
-#: The keys of the time of the last change in the listings of file systems.
-_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
 
 
 def local_place(place: str) -> str:

@@ -36,6 +36,15 @@ _DEEP_KEY = re.compile(
     re.ASCII,
 )
 
+# A possessive repetition (``++``) keeps no place for each character to come back to. A multi-line
+# string may end with one or two quotes of its own before the three that close it.
+_STRING = (
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?>(?:[^\"\\]++|\\.)*)\"|'[^']*'"""
+)
+#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are
+#: in no group.
+_TOKEN = rf"(?s)({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+"
+
 
 class Problem(NamedTuple):
     """A mistake in a manifest: the line (0 if it has none), the key, and the description."""
@@ -268,16 +277,6 @@ def _too_deep() -> Problem:
 # -- The lines of the keys in a TOML document. tomllib returns values without their places.
 #
 # The functions expect a document that tomllib has accepted, so they check nothing.
-
-
-# A possessive repetition (``++``) keeps no place for each character to come back to. A multi-line
-# string may end with one or two quotes of its own before the three that close it.
-_STRING = (
-    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?>(?:[^\"\\]++|\\.)*)\"|'[^']*'"""
-)
-#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are
-#: in no group.
-_TOKEN = rf"(?s)({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+"
 
 
 def key_lines(text: str) -> _Lines:

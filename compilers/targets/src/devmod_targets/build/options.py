@@ -41,6 +41,19 @@ Pairs = tuple[tuple[Any, Any], ...]
 #: Values by the names of options, of parameters, or of keys.
 Values = dict[str, Any]
 
+_STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
+
+_MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
+
+#: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
+_FUNCTION = re.compile(r"(?:(?P<name>.+)=)?(?P<symbol>[^=()]+)\((?P<types>[^()]*)\)")
+
+_DIMS = "expected an integer of 1 or more, an expression, or an array of up to three of them for x, y, z"
+
+_SIZE = r"([1-9][0-9]{0,17})(/thread)?"
+
+_CONSTANT = r"(?a)[A-Za-z_]\w*"
+
 
 def _last(earlier: Any, later: Any) -> Any:
     return later or earlier
@@ -118,9 +131,6 @@ class Option:
         return {"option": self}
 
 
-_STRINGS = {"type": "array", "items": {"$ref": "#/$defs/text"}}
-
-
 def _by_function(schema: Mapping[str, Any]) -> Values:
     """Return the schema of a value for all functions, or of a table of function to value."""
     return {"anyOf": [schema, {"type": "object", "additionalProperties": schema}]}
@@ -141,9 +151,6 @@ def _strings(example: str) -> Callable[[Table, str], Strings]:
 
 
 # -- defines
-
-
-_MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
 
 
 def _parse_defines(texts: Sequence[str]) -> dict[str, str | None]:
@@ -192,10 +199,6 @@ def _specific_first(earlier: Strings, later: Strings) -> Strings:
 
 
 # -- fmap
-
-
-#: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
-_FUNCTION = re.compile(r"(?:(?P<name>.+)=)?(?P<symbol>[^=()]+)\((?P<types>[^()]*)\)")
 
 
 def _parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
@@ -343,9 +346,6 @@ def _known(values: Mapping[Any, Any]) -> Pairs:
 # -- block and grid
 
 
-_DIMS = "expected an integer of 1 or more, an expression, or an array of up to three of them for x, y, z"
-
-
 def _parse_blocks(texts: Sequence[str]) -> Any:
     expected = "threads in x, y, z, such as 64, 16,16, blur=16,16 or BLOCK"
     return _parse_by_function("--block", texts, _parse_dims, expected)
@@ -399,7 +399,6 @@ def _by_function_argument(pairs: Pairs) -> Any:
 
 #: Bytes, and whether they are per thread.
 _Size = tuple[int, bool]
-_SIZE = r"([1-9][0-9]{0,17})(/thread)?"
 
 
 def _parse_size(text: str) -> _Size | None:
@@ -531,9 +530,6 @@ def _read_subgroup(table: Table, key: str) -> int:
 
 
 # -- tune
-
-
-_CONSTANT = r"(?a)[A-Za-z_]\w*"
 
 
 def _parse_tune(texts: Sequence[str]) -> dict[str, tuple[Define, ...]] | None:

@@ -34,6 +34,34 @@ _HINTS = {
 #: The suffixes of files with constants.
 CONSTANTS_SUFFIXES = (".npy", ".npz", ".safetensors")
 
+#: The keys with the texts of a program, each with an example.
+_PROGRAM_TEXTS = {
+    "inputs": '["x: float32[n]"]',
+    "outputs": '["y: float32[n]"]',
+    "updates": '["x: float32[n]"]',
+    "temporaries": '["sums: float32[n] = 0"]',
+    "constants": '["w: float32[n]"]',
+    "states": '["cache: float32[128, 64] = 0"]',
+    "samplers": '["linear: linear clamp"]',
+    "requires": '["n % 4 == 0"]',
+}
+
+#: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
+_SECTION_HINTS = {
+    "source": ". Did you mean 'sources'?",
+    "files": ". Did you mean 'sources'?",
+    "target": ". Did you mean 'targets'?",
+    "flags": ". Did you mean 'options'?",
+    "args": ". Did you mean 'options', or the table 'functions'?",
+    "arguments": ". Did you mean the table 'functions', which declares the arguments of a function?",
+    "fmap": ". Did you mean the table 'functions'?",
+    "alias": ". Did you mean 'aliases'?",
+    "includes": ". Did you mean 'include'?",
+    "include_dirs": ". Did you mean 'include'?",
+    "macros": ". Did you mean 'defines'?",
+    "werror": """. To make each warning an error: options = ["--werror"]""",
+}
+
 
 def read_manifest(path: str | os.PathLike[str] = ".") -> Manifest:
     """Read and check a manifest.
@@ -195,19 +223,6 @@ def _entry(table: Table, value: object, name: str, index: int, missing: str) -> 
     return entry.string("path"), entry
 
 
-#: The keys with the texts of a program, each with an example.
-_PROGRAM_TEXTS = {
-    "inputs": '["x: float32[n]"]',
-    "outputs": '["y: float32[n]"]',
-    "updates": '["x: float32[n]"]',
-    "temporaries": '["sums: float32[n] = 0"]',
-    "constants": '["w: float32[n]"]',
-    "states": '["cache: float32[128, 64] = 0"]',
-    "samplers": '["linear: linear clamp"]',
-    "requires": '["n % 4 == 0"]',
-}
-
-
 def _programs(table: Table) -> Iterator[ProgramEntry]:
     for name, lines in table.tables("programs", "programs, such as [programs.normalize]"):
         data = {key: _joined(value) for key, value in lines.data.items()}
@@ -283,23 +298,6 @@ def _joined(value: object) -> object:
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
-
-
-#: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
-_SECTION_HINTS = {
-    "source": ". Did you mean 'sources'?",
-    "files": ". Did you mean 'sources'?",
-    "target": ". Did you mean 'targets'?",
-    "flags": ". Did you mean 'options'?",
-    "args": ". Did you mean 'options', or the table 'functions'?",
-    "arguments": ". Did you mean the table 'functions', which declares the arguments of a function?",
-    "fmap": ". Did you mean the table 'functions'?",
-    "alias": ". Did you mean 'aliases'?",
-    "includes": ". Did you mean 'include'?",
-    "include_dirs": ". Did you mean 'include'?",
-    "macros": ". Did you mean 'defines'?",
-    "werror": """. To make each warning an error: options = ["--werror"]""",
-}
 
 
 def read_kernel(name: str, table: Table) -> KernelEntry:

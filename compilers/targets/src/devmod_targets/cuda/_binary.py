@@ -35,6 +35,12 @@ _Binary = tuple[str, Mapping[str, KernelEntry]]
 _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
+_PACKAGE = "nvidia-nvjitlink"
+
+#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may
+#: compress its payloads.
+_OPTIONS = ("-64", "-host=linux", "-compress=false")
+
 
 def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
     """Return the payload of a binary: the binary itself, or PTX assembled to cubins for the
@@ -228,9 +234,6 @@ def _can_become(fmt: str, archs: Sequence[str]) -> bool:
 # NVRTC has no function for it, and the wheel nvidia-nvptxcompiler contains a static library alone.
 
 
-_PACKAGE = "nvidia-nvjitlink"
-
-
 def assemble(
     ptx: bytes, arch: str, name: str, *, verbose: bool = False
 ) -> tuple[bytes, str, list[str]]:
@@ -301,11 +304,6 @@ def _load(name: str) -> Any:
 
 
 # -- Join cubins and PTX to a fatbin, with the library of the wheel nvidia-nvfatbin.
-
-
-#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may
-#: compress its payloads.
-_OPTIONS = ("-64", "-host=linux", "-compress=false")
 
 
 def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:

@@ -21,6 +21,38 @@ _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
 #: The texts of headers, by their names.
 _Headers = dict[str, str]
 
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+_HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')
+_MAX_HEADERS = 20_000
+#: The header that declares a type which programs often use without it. nvcc includes the first ones
+#: itself.
+_DECLARED = (
+    (re.compile(r"u?int(?:_least|_fast)?(?:8|16|32|64)_t|u?int(?:ptr|max)_t"), "cstdint"),
+    (re.compile(r"(?:__)?half2?"), "cuda_fp16.h"),
+    (re.compile(r"(?:__)?nv_bfloat162?"), "cuda_bf16.h"),
+    (re.compile(r"__nv_fp8\w*"), "cuda_fp8.h"),
+    (re.compile(r"CUtensorMap|CUdeviceptr"), "cuda.h"),
+    (re.compile(r"cu(?:Float|Double)?Complex"), "cuComplex.h"),
+    (re.compile(r"cooperative_groups"), "cooperative_groups.h"),
+)
+
+#: The distributions of headers, by the start of an include's name.
+_DISTRIBUTIONS = (
+    (("curand",), "nvidia-curand"),
+    (("cublas.h", "cublas_", "cublasLt.h", "cublasXt.h"), "nvidia-cublas"),
+    (("cufft.h", "cufftXt.h"), "nvidia-cufft"),
+    (("cusparse.h",), "nvidia-cusparse"),
+    (("cusolverDn.h", "cusolverSp.h"), "nvidia-cusolver"),
+    (("nvtx3/",), "nvidia-nvtx"),
+    (("cuda_profiler_api.h", "cudaProfiler.h"), "nvidia-cuda-profiler-api"),
+    (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
+    (("crt/",), "nvidia-cuda-crt"),
+    (
+        ("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"),
+        "nvidia-cuda-runtime",
+    ),
+)
+
 
 # Where to change: a header of C or C++ that NVRTC lacks
 #   here: `compilers/targets/src/devmod_targets/cuda/headers/`
@@ -80,39 +112,6 @@ def predefined(text: str) -> str:
 
 
 # -- NVIDIA's headers.
-
-
-_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
-_HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')
-_MAX_HEADERS = 20_000
-#: The header that declares a type which programs often use without it. nvcc includes the first ones
-#: itself.
-_DECLARED = (
-    (re.compile(r"u?int(?:_least|_fast)?(?:8|16|32|64)_t|u?int(?:ptr|max)_t"), "cstdint"),
-    (re.compile(r"(?:__)?half2?"), "cuda_fp16.h"),
-    (re.compile(r"(?:__)?nv_bfloat162?"), "cuda_bf16.h"),
-    (re.compile(r"__nv_fp8\w*"), "cuda_fp8.h"),
-    (re.compile(r"CUtensorMap|CUdeviceptr"), "cuda.h"),
-    (re.compile(r"cu(?:Float|Double)?Complex"), "cuComplex.h"),
-    (re.compile(r"cooperative_groups"), "cooperative_groups.h"),
-)
-
-#: The distributions of headers, by the start of an include's name.
-_DISTRIBUTIONS = (
-    (("curand",), "nvidia-curand"),
-    (("cublas.h", "cublas_", "cublasLt.h", "cublasXt.h"), "nvidia-cublas"),
-    (("cufft.h", "cufftXt.h"), "nvidia-cufft"),
-    (("cusparse.h",), "nvidia-cusparse"),
-    (("cusolverDn.h", "cusolverSp.h"), "nvidia-cusolver"),
-    (("nvtx3/",), "nvidia-nvtx"),
-    (("cuda_profiler_api.h", "cudaProfiler.h"), "nvidia-cuda-profiler-api"),
-    (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
-    (("crt/",), "nvidia-cuda-crt"),
-    (
-        ("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"),
-        "nvidia-cuda-runtime",
-    ),
-)
 
 
 def include_names(text: str) -> list[str]:

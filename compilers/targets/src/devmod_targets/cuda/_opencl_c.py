@@ -27,6 +27,10 @@ _WARP = 32
 #: The types of the images that devmod-cuda describes to a kernel.
 _IMAGES = ("1d", "2d", "3d", "1d_array", "2d_array")
 
+#: The version of PTX whose instructions devmod's functions may use. That of the result is the
+#: lowest one that has the architecture.
+_FEATURE = "--cuda-feature=+ptx90"
+
 
 def compile_program(
     request: CompileRequest, compiler: Compiler, requested: str
@@ -82,11 +86,6 @@ def _number(arch: str) -> int:
     """Return the number of an architecture."""
     digits = re.sub(r"\D", "", arch)
     return int(digits or 0)
-
-
-#: The version of PTX whose instructions devmod's functions may use. That of the result is the
-#: lowest one that has the architecture.
-_FEATURE = "--cuda-feature=+ptx90"
 
 
 class OpenclProcessor(Processor):

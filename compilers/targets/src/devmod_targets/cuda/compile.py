@@ -51,6 +51,10 @@ _HEAD = 1 << 14
 _PTX = re.compile(r"\s*(?:(?://[^\n]*\n|/\*[^*]*\*/)\s*)*\.version\s")
 _INLINING = re.compile(r"--?(?:opt-info|optimization-info)=inline")
 
+#: The architecture for which a source without one is checked. Kernels with features of one
+#: architecture (``sm_90a``) name it.
+_CHECKED = "compute_90"
+
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile a CUDA C++, HIP or OpenCL C source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
@@ -335,11 +339,6 @@ def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str])
 
 
 # -- The format and the architectures of a CUDA target.
-
-
-#: The architecture for which a source without one is checked. Kernels with features of one
-#: architecture (``sm_90a``) name it.
-_CHECKED = "compute_90"
 
 
 def variants(target: Target) -> tuple[Target, ...]:

@@ -54,6 +54,30 @@ _HOST_CODE = re.compile(
 )
 _load_lock = RLock()
 
+#: ``k.cu(3): error: identifier "x" is undefined``, with a number ``k.cu(3): warning #177-D: …``,
+#: and of the later stages ``k.cu(3): Error: Formal parameter space overflowed`` and ``Warning
+#: #20208-D: …``, which has no place.
+_DIAGNOSTIC = re.compile(
+    r"^(?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<level>[A-Za-z ]*error|Error|[Ww]arning)(?P<number> #[\w-]+)?: (?P<text>.*)$"
+)
+#: ``ptxas application ptx input, line 26; error   : Not a name of any known instruction``, of an
+#: asm statement.
+_ASSEMBLER = re.compile(
+    r"^ptxas application ptx input, line (?P<line>\d+); (?P<level>fatal|error|warning)\s*: (?P<text>.*)$"
+)
+#: The last message of the assembler after an error.
+_END = "Ptx assembly aborted due to errors"
+#: ``ptxas error   : Entry function 'k' uses too much shared data``,
+#: ``nvrtc: error: unrecognized option --foo found``.
+_TOOL = re.compile(r"^(?P<tool>\w+)\s*:?\s+(?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+#: ``ptxas info    : Used 8 registers, …`` and ``ptxas         .     0 bytes stack frame, …``;
+#: ``remark: k.cu:2:18: _Z1gf not inlined …``
+_REPORT = re.compile(r"ptxas +(?:info +: |\. )|remark: ")
+#: The time differs between equal compiles.
+_TIME = re.compile(r"ptxas info +: Compile time = ")
+#: The file in which NVRTC reads name expressions.
+EXPRESSIONS = "__nv_name_map"
+
 
 class Program(NamedTuple):
     """The output of NVRTC for one program.
@@ -367,31 +391,6 @@ def _compile_error(
 
 
 # -- Read the diagnostics in NVRTC's log.
-
-
-#: ``k.cu(3): error: identifier "x" is undefined``, with a number ``k.cu(3): warning #177-D: …``,
-#: and of the later stages ``k.cu(3): Error: Formal parameter space overflowed`` and ``Warning
-#: #20208-D: …``, which has no place.
-_DIAGNOSTIC = re.compile(
-    r"^(?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<level>[A-Za-z ]*error|Error|[Ww]arning)(?P<number> #[\w-]+)?: (?P<text>.*)$"
-)
-#: ``ptxas application ptx input, line 26; error   : Not a name of any known instruction``, of an
-#: asm statement.
-_ASSEMBLER = re.compile(
-    r"^ptxas application ptx input, line (?P<line>\d+); (?P<level>fatal|error|warning)\s*: (?P<text>.*)$"
-)
-#: The last message of the assembler after an error.
-_END = "Ptx assembly aborted due to errors"
-#: ``ptxas error   : Entry function 'k' uses too much shared data``,
-#: ``nvrtc: error: unrecognized option --foo found``.
-_TOOL = re.compile(r"^(?P<tool>\w+)\s*:?\s+(?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
-#: ``ptxas info    : Used 8 registers, …`` and ``ptxas         .     0 bytes stack frame, …``;
-#: ``remark: k.cu:2:18: _Z1gf not inlined …``
-_REPORT = re.compile(r"ptxas +(?:info +: |\. )|remark: ")
-#: The time differs between equal compiles.
-_TIME = re.compile(r"ptxas info +: Compile time = ")
-#: The file in which NVRTC reads name expressions.
-EXPRESSIONS = "__nv_name_map"
 
 
 def read_reports(log: str, title: str, *, remarks: bool = False) -> list[str]:

@@ -97,6 +97,16 @@ _LIBCPP = (
 #: them.
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack", "-s")
 
+_SYMBOLS = 2
+_FUNCTION = 2
+_LOCAL = 0
+#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported
+#: symbols that nothing replaces.
+_OTHER = 13
+_VISIBILITY = 3
+_HIDDEN = (1, 2)
+_PROTECTED = 3
+
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile a source to a shared object.
@@ -327,17 +337,6 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
 
 # -- The functions that a shared object exports, in the order of their addresses, and those that an
 # object hides.
-
-
-_SYMBOLS = 2
-_FUNCTION = 2
-_LOCAL = 0
-#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported
-#: symbols that nothing replaces.
-_OTHER = 13
-_VISIBILITY = 3
-_HIDDEN = (1, 2)
-_PROTECTED = 3
 
 
 def exported_functions(code: bytes) -> list[str]:

@@ -50,6 +50,9 @@ _INSTANCE = re.compile(r"[A-Za-z_][\w:]*\s*<[^\"\\;{}]*>")
 #: spirv-cross's name of the entry point ``main``, which Metal does not allow as a function's name.
 _MAIN = "main0"
 
+_METAL = ("-sdk", "macosx", "metal")
+_ERROR = re.compile(r"error:")
+
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile a source in the Metal shading language.
@@ -137,10 +140,6 @@ def _with_instances(request: CompileRequest, source: SelfContainedSource) -> Sel
 
 
 # -- Build a metallib with Apple's compiler. xcrun exists only on a Mac with Xcode.
-
-
-_METAL = ("-sdk", "macosx", "metal")
-_ERROR = re.compile(r"error:")
 
 
 def as_metallib(

@@ -14,6 +14,11 @@ from typing import NamedTuple
 
 _Strings = tuple[str, ...]
 
+_SUBGROUPS = "subgroups"
+
+_SUBGROUP_EXTENSION = re.compile(r"\bcl_\w*subgroup\w*")
+_SUBGROUP_CALL = re.compile(r"sub_group_")
+
 
 class _Feature(NamedTuple):
     """A feature: its words in a program, clang's extensions, the arguments that remove what
@@ -26,7 +31,6 @@ class _Feature(NamedTuple):
     strict: _Strings = ()
 
 
-_SUBGROUPS = "subgroups"
 _FEATURES = {
     "fp16": _Feature(
         re.compile(
@@ -56,8 +60,6 @@ _FEATURES = {
         ("-DDEVMOD_NO_SUBGROUPS",),
     ),
 }
-_SUBGROUP_EXTENSION = re.compile(r"\bcl_\w*subgroup\w*")
-_SUBGROUP_CALL = re.compile(r"sub_group_")
 
 
 def find_needs(

@@ -45,6 +45,9 @@ _EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bext
 #: clang's flags without LLVM's optimizations: a device's compiler optimizes the program.
 _UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
 
+#: The name in a mangled symbol.
+_MANGLED = re.compile(r"_Z(\d+)")
+
 
 def run_front_end(
     text: str,
@@ -162,10 +165,6 @@ def call_place(request: CompileRequest, source: SelfContainedSource, name: str) 
     the name.
     """
     return find_code(rf"\b{re.escape(name)}\s*\(", source.text, request.name)[0]
-
-
-#: The name in a mangled symbol.
-_MANGLED = re.compile(r"_Z(\d+)")
 
 
 def check_calls(

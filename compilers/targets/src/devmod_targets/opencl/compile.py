@@ -43,6 +43,95 @@ from devmod_targets.authoring.const_casts import written_param, written_paramete
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
 
+# Where to change: a predeclared name of OpenCL C or Metal
+#   here: `compilers/targets/src/devmod_targets/opencl/headers/`,
+#     `compilers/targets/src/devmod_targets/metal/headers/`
+#   tests: `compilers/targets/tests/test_compile_opencl.py`,
+#     `compilers/targets/tests/test_compile_metal.py`
+#: The header that libclang includes after it has declared the built-in functions
+#: (``-fdeclare-opencl-builtins``). It has the types, the constants and the feature macros, from the
+#: folder ``headers``. Only names and types matter: no program runs with these values.
+NAME = "opencl-c-base.h"
+#: The built-in functions whose names a kernel may have by mistake. PoCL's headers rename them by
+#: macros, and other compilers refuse a second declaration.
+FUNCTIONS = OPENCL_FUNCTIONS | {"barrier", "printf"}
+_DEFINES = "defines"
+#: Compiler options that change macros and types.
+_FRONTEND_OPTIONS = (
+    "-cl-std=",
+    "-cl-fast-relaxed-math",
+    "-cl-finite-math-only",
+    "-cl-single-precision-constant",
+    "-D",
+    "-U",
+)
+#: The warnings that sources for several vendors have on purpose: the pragma of an extension that
+#: clang does not know is in 118 of ggml's kernels, and an attribute of a vendor's subgroups in 32.
+#: No other warning is in more than two of the files of ggml, MNN and CLBlast.
+COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: The prefixes and suffixes that Khronos's registry gives vendors, in names of functions and types
+#: that clang does not declare.
+_VENDORS = "altera|amd|arm|img|intel|nv|qcom"
+#: The functions of extensions: those of vendors and compilers, and those of Khronos.
+_EXTENSIONS = re.compile(
+    rf"__\w+|(?:{_VENDORS})_\w+|\w+_(?:{_VENDORS}|ext)|(?:sub_group|work_group|clock_read)_\w+"
+    r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
+)
+#: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names
+#: with a vendor's prefix.
+_VENDOR_TYPE = re.compile(
+    rf"(?:type name|identifier) '(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'",
+    re.IGNORECASE,
+)
+_OF_A_VENDOR = (
+    ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
+    "such as #ifdef cl_qcom_vector_image_ops"
+)
+#: The category of clang's errors about the operands of inline assembly, which depend on the device.
+_ASSEMBLY = "Inline Assembly Issue"
+_ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
+_REPORTS = "clang has warnings about the OpenCL C source:"
+#: What may be between a name and the parenthesis of a call.
+_CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
+#: A parenthesis, or text in which one has no meaning.
+_PARENTHESIS = re.compile(
+    rb"""[()]|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+#: A macro whose value is a name, as for a function whose name depends on the device.
+_OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", re.MULTILINE)
+#: Characters that precede a value and never the keyword of a vendor.
+_VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
+_NOT_FOUND = re.compile("error: '[^']*' file not found$")
+_LABEL = re.compile(": (?:error|warning): ")
+
+_NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add options=['-cl-std=CL2.0']"
+_BUILTIN = (
+    "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. "
+    "Some drivers refuse such a kernel. Rename it"
+)
+#: clang's target for a source: a source that needs a size_t of 32 bits fails on most devices.
+_DEVICES = "spir64"
+_SIZE_DIFFERS = ", where size_t has 64 bits, as on most devices of OpenCL"
+#: The kinds of arrays. A parameter of such a type is a pointer to the elements.
+_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+_UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
+#: libclang's names of the types of images.
+_IMAGE = re.compile(r"OCLIMAGE([123])D(ARRAY|BUFFER)?(?:RO|WO|RW)")
+_SUBGROUP = re.compile(r"\bintel_reqd_sub_group_size\((\d+)[uUlL]*\)")
+#: clang's numbers of the address spaces of a kernel's pointers.
+_LOCAL = 2
+_CONSTANT = 3
+
+#: The numbers in OpenCL's atomic types, as libclang prints them. libclang has no type kind for such
+#: a type.
+_ATOMICS = {
+    name: dtype
+    for name, dtype in BUILTINS.values()
+    if name.removeprefix("unsigned ") in ("int", "long", "float", "double")
+}
+
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile an OpenCL C source.
@@ -111,86 +200,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 # payload.
 
 
-# Where to change: a predeclared name of OpenCL C or Metal
-#   here: `compilers/targets/src/devmod_targets/opencl/headers/`,
-#     `compilers/targets/src/devmod_targets/metal/headers/`
-#   tests: `compilers/targets/tests/test_compile_opencl.py`,
-#     `compilers/targets/tests/test_compile_metal.py`
-#: The header that libclang includes after it has declared the built-in functions
-#: (``-fdeclare-opencl-builtins``). It has the types, the constants and the feature macros, from the
-#: folder ``headers``. Only names and types matter: no program runs with these values.
-NAME = "opencl-c-base.h"
-#: The built-in functions whose names a kernel may have by mistake. PoCL's headers rename them by
-#: macros, and other compilers refuse a second declaration.
-FUNCTIONS = OPENCL_FUNCTIONS | {"barrier", "printf"}
-_DEFINES = "defines"
-#: Compiler options that change macros and types.
-_FRONTEND_OPTIONS = (
-    "-cl-std=",
-    "-cl-fast-relaxed-math",
-    "-cl-finite-math-only",
-    "-cl-single-precision-constant",
-    "-D",
-    "-U",
-)
-#: The warnings that sources for several vendors have on purpose: the pragma of an extension that
-#: clang does not know is in 118 of ggml's kernels, and an attribute of a vendor's subgroups in 32.
-#: No other warning is in more than two of the files of ggml, MNN and CLBlast.
-COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
-_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
-#: The prefixes and suffixes that Khronos's registry gives vendors, in names of functions and types
-#: that clang does not declare.
-_VENDORS = "altera|amd|arm|img|intel|nv|qcom"
-#: The functions of extensions: those of vendors and compilers, and those of Khronos.
-_EXTENSIONS = re.compile(
-    rf"__\w+|(?:{_VENDORS})_\w+|\w+_(?:{_VENDORS}|ext)|(?:sub_group|work_group|clock_read)_\w+"
-    r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
-)
-#: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names
-#: with a vendor's prefix.
-_VENDOR_TYPE = re.compile(
-    rf"(?:type name|identifier) '(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'",
-    re.IGNORECASE,
-)
-_OF_A_VENDOR = (
-    ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
-    "such as #ifdef cl_qcom_vector_image_ops"
-)
-#: The category of clang's errors about the operands of inline assembly, which depend on the device.
-_ASSEMBLY = "Inline Assembly Issue"
-_ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
-_DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
-_REPORTS = "clang has warnings about the OpenCL C source:"
-#: What may be between a name and the parenthesis of a call.
-_CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
-#: A parenthesis, or text in which one has no meaning.
-_PARENTHESIS = re.compile(
-    rb"""[()]|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
-)
-#: A macro whose value is a name, as for a function whose name depends on the device.
-_OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", re.MULTILINE)
-#: Characters that precede a value and never the keyword of a vendor.
-_VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
-_NOT_FOUND = re.compile("error: '[^']*' file not found$")
-_LABEL = re.compile(": (?:error|warning): ")
 _Kernels = dict[str, ReflectedFunction]
-_NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add options=['-cl-std=CL2.0']"
-_BUILTIN = (
-    "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. "
-    "Some drivers refuse such a kernel. Rename it"
-)
-#: clang's target for a source: a source that needs a size_t of 32 bits fails on most devices.
-_DEVICES = "spir64"
-_SIZE_DIFFERS = ", where size_t has 64 bits, as on most devices of OpenCL"
-#: The kinds of arrays. A parameter of such a type is a pointer to the elements.
-_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
-_UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
-#: libclang's names of the types of images.
-_IMAGE = re.compile(r"OCLIMAGE([123])D(ARRAY|BUFFER)?(?:RO|WO|RW)")
-_SUBGROUP = re.compile(r"\bintel_reqd_sub_group_size\((\d+)[uUlL]*\)")
-#: clang's numbers of the address spaces of a kernel's pointers.
-_LOCAL = 2
-_CONSTANT = 3
 
 
 def read(
@@ -733,12 +743,3 @@ def _element_type(type_: Any) -> tuple[str, int]:
         if atomic:
             dtype = _ATOMICS.get(atomic[1], "")
     return dtype, align
-
-
-#: The numbers in OpenCL's atomic types, as libclang prints them. libclang has no type kind for such
-#: a type.
-_ATOMICS = {
-    name: dtype
-    for name, dtype in BUILTINS.values()
-    if name.removeprefix("unsigned ") in ("int", "long", "float", "double")
-}

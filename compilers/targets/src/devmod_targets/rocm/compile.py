@@ -94,6 +94,24 @@ _UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (.+)")
 #: The names of ROCm's device library.
 _LIBRARY_NAME = re.compile(r"__(?:ocml|ockl|oclc|irif)_")
 
+#: The names of textures and surfaces in clang's errors.
+_OF_TEXTURES = re.compile(
+    r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'"
+)
+
+#: The architecture for which a source is checked if the target names none.
+_CHECKED = "gfx90a"
+#: The arguments that give clang's preprocessor HIP.
+_DIALECT = (
+    "-x",
+    "hip",
+    HOST,
+    "--cuda-device-only",
+    "--offload-arch=gfx1030",
+    "-nogpuinc",
+    "-nogpulib",
+)
+
 
 def variants(target: Target) -> tuple[Target, ...]:
     """Return a target for each payload: one for each architecture, or one for all of a source."""
@@ -467,12 +485,6 @@ def _arch(request: CompileRequest) -> str:
     return str(target.arch)
 
 
-#: The names of textures and surfaces in clang's errors.
-_OF_TEXTURES = re.compile(
-    r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'"
-)
-
-
 def _explain_textures(error: CompileError, request: CompileRequest) -> CompileError:
     """Return the error for a source that uses textures or surfaces; another error unchanged."""
     name = _OF_TEXTURES.search(str(error))
@@ -517,20 +529,6 @@ def _explain_undefined(
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build
 # compiles it too, for errors and signatures.
-
-
-#: The architecture for which a source is checked if the target names none.
-_CHECKED = "gfx90a"
-#: The arguments that give clang's preprocessor HIP.
-_DIALECT = (
-    "-x",
-    "hip",
-    HOST,
-    "--cuda-device-only",
-    "--offload-arch=gfx1030",
-    "-nogpuinc",
-    "-nogpulib",
-)
 
 
 def payload_format(target: Target) -> str:

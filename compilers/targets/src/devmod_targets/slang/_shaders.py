@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from devmod.backend import Place
     from devmod_targets._compilers import Compiler
 
-
-class _Target(NamedTuple):
-    """Slang's name of a kind's language, and the language's own name and suffix."""
-
-    name: str
-    language: str
-    suffix: str
-
-
-_TARGETS = {
-    "vulkan": _Target("spirv", "SPIR-V", "spv"),
-    "webgpu": _Target("wgsl", "WGSL", "wgsl"),
-    "metal": _Target("metal", "MSL", "metal"),
-}
 #: The categories of Slang for the tables of Metal.
 _METAL_TABLES = {"image": "shaderResource", "sampler": "samplerState"}
 _SLOT = "descriptorTableSlot"
@@ -69,6 +55,21 @@ _SAMPLES = (("int", "sint"), ("uint", "uint"), ("float", "float"))
 _MISSING_IN_WGSL = ("float64", "int64", "uint64", "int16", "uint16", "int8", "uint8")
 #: The channels of a format by the numbers of a texel.
 _CHANNELS = {1: "r", 2: "rg", 3: "rgba", 4: "rgba"}
+
+
+class _Target(NamedTuple):
+    """Slang's name of a kind's language, and the language's own name and suffix."""
+
+    name: str
+    language: str
+    suffix: str
+
+
+_TARGETS = {
+    "vulkan": _Target("spirv", "SPIR-V", "spv"),
+    "webgpu": _Target("wgsl", "WGSL", "wgsl"),
+    "metal": _Target("metal", "MSL", "metal"),
+}
 
 
 def compile(request: CompileRequest, compiler: Compiler) -> Payload:  # noqa: A001 - what it does

@@ -28,6 +28,48 @@ _Texts = tuple[str, str]
 #: What compiles the text for a kind.
 Compiler = Callable[[CompileRequest], Payload]
 
+_BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
+#: A ByteAddressBuffer with atomics has the type of one of them.
+_BYTES = re.compile(
+    r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>"
+)
+#: A line that Slang adds for the place in the source, and that may be between two fields.
+_LINE = re.compile(r"^#line [^\n]*\n?", re.MULTILINE)
+_STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+_DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
+#: The words that no function in C++ can have as its name, and the macros of the prelude.
+_WORDS_TEXT = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
+constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
+extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
+thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf vprintf malloc free
+"""
+_WORDS = frozenset(_WORDS_TEXT.split())
+#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the
+#: prelude have other ends.
+_ARGUMENT = "_argument"
+#: The start of the names of the parameters with the numbers of a buffer's elements.
+_COUNT = "slang_count_of_"
+#: The types of Slang's CUDA text for images and samplers.
+_OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
+
+#: The name of the prelude in lines of a source.
+_HEADER = "slang/include/prelude.h"
+#: What the kinds lack that a parameter may be.
+_LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
+
+#: A function in an error of a compiler that the prelude does not have, or that it does not find
+#: among those of C.
+_MISSING = re.compile(
+    r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]"
+)
+#: A message of headers/images.h. Other errors of the compiler may precede it.
+_ASSERTED = re.compile(r"static assertion failed with \"([^\"\n]+)\"")
+#: The limit on the numbers of a struct that are compared.
+_MAX_NUMBERS = 1 << 16
+
 
 class Wrapped(NamedTuple):
     """A function that callers call.
@@ -75,42 +117,12 @@ class Variable(NamedTuple):
 # -- The text.
 
 
-_BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
-#: A ByteAddressBuffer with atomics has the type of one of them.
-_BYTES = re.compile(
-    r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>"
-)
-#: A line that Slang adds for the place in the source, and that may be between two fields.
-_LINE = re.compile(r"^#line [^\n]*\n?", re.MULTILINE)
-_STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
-_DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
-#: The words that no function in C++ can have as its name, and the macros of the prelude.
-_WORDS_TEXT = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
-constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
-extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
-public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
-thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf vprintf malloc free
-"""
-_WORDS = frozenset(_WORDS_TEXT.split())
-#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the
-#: prelude have other ends.
-_ARGUMENT = "_argument"
-#: The start of the names of the parameters with the numbers of a buffer's elements.
-_COUNT = "slang_count_of_"
-#: The types of Slang's CUDA text for images and samplers.
-_OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
 #: The formats of images that are written, and what is read from others, by the type of their
 #: texels.
 _FORMATS = {}
 for _type, _suffix in (("float", "float"), ("int", "sint"), ("uint", "uint")):
     for _lanes, _channels in (("", "r"), ("x2", "rg"), ("x4", "rgba")):
         _FORMATS[f"{_type}32{_lanes}"] = (f"{_channels}32{_suffix}", _type)
-#: The name of the prelude in lines of a source.
-_HEADER = "slang/include/prelude.h"
-#: What the kinds lack that a parameter may be.
-_LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
 
 def prelude(text: str) -> str:
@@ -440,17 +452,6 @@ def _unused_type(argument: ReflectedArgument) -> str:
 
 
 # -- The payload, with the functions of the source.
-
-
-#: A function in an error of a compiler that the prelude does not have, or that it does not find
-#: among those of C.
-_MISSING = re.compile(
-    r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]"
-)
-#: A message of headers/images.h. Other errors of the compiler may precede it.
-_ASSERTED = re.compile(r"static assertion failed with \"([^\"\n]+)\"")
-#: The limit on the numbers of a struct that are compared.
-_MAX_NUMBERS = 1 << 16
 
 
 def finish(

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 
     Operation = Callable[..., str]
 
+#: Comparisons of integers: the suffix of setp, and whether the operands are signed.
+_COMPARISONS = {
+    170: ("eq", False),
+    171: ("ne", False),
+    172: ("gt", False),
+    173: ("gt", True),
+    174: ("ge", False),
+    175: ("ge", True),
+    176: ("lt", False),
+    177: ("lt", True),
+    178: ("le", False),
+    179: ("le", True),
+}
+_FLOAT_NAMES = ("eq", "equ", "ne", "neu", "lt", "ltu", "gt", "gtu", "le", "leu", "ge", "geu")
+#: Comparisons of floats.
+_FLOAT_COMPARISONS = dict(zip(range(180, 192), _FLOAT_NAMES, strict=True))
+
 
 def each_number(
     kernel: Kernel, instruction: SpirvInstruction, operation: Operation, first: int = 2
@@ -63,24 +80,6 @@ for _opcode, _operation in (_INTEGERS | _FLOATS).items():
             kernel, instruction, operation
         )
     )
-
-
-#: Comparisons of integers: the suffix of setp, and whether the operands are signed.
-_COMPARISONS = {
-    170: ("eq", False),
-    171: ("ne", False),
-    172: ("gt", False),
-    173: ("gt", True),
-    174: ("ge", False),
-    175: ("ge", True),
-    176: ("lt", False),
-    177: ("lt", True),
-    178: ("le", False),
-    179: ("le", True),
-}
-_FLOAT_NAMES = ("eq", "equ", "ne", "neu", "lt", "ltu", "gt", "gtu", "le", "leu", "ge", "geu")
-#: Comparisons of floats.
-_FLOAT_COMPARISONS = dict(zip(range(180, 192), _FLOAT_NAMES, strict=True))
 
 
 @handles(*_COMPARISONS)

@@ -42,6 +42,8 @@ _MOST_HELD = 1 << 21
 #: The alignment of variables.
 _WIDEST = 16
 
+_HANDLERS: dict[int, Handler] = {}
+
 
 class Buffer(NamedTuple):
     """The parameters of a buffer: its address, the number of its elements, "" without it, and the
@@ -441,8 +443,6 @@ class Kernel:
 
 #: Translates an instruction, and returns the value of its result; None without one.
 Handler = Callable[[Kernel, SpirvInstruction], Value | None]
-
-_HANDLERS: dict[int, Handler] = {}
 
 
 def handles(*opcodes: int) -> Callable[[Handler], Handler]:

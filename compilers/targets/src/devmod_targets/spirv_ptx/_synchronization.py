@@ -21,6 +21,23 @@ _ACQUIRE = 2
 _RELEASE = 4
 _BOTH = 8 | 16
 
+#: The operation of PTX, and the letter of its type.
+_ATOMICS = {
+    229: ("exch", "b"),
+    232: ("add", "u"),
+    233: ("add", "u"),
+    234: ("add", "u"),
+    235: ("add", "u"),
+    236: ("min", "s"),
+    237: ("min", "u"),
+    238: ("max", "s"),
+    239: ("max", "u"),
+    240: ("and", "b"),
+    241: ("or", "b"),
+    242: ("xor", "b"),
+    6035: ("add", "f"),
+}
+
 
 def _constant(kernel: Kernel, number: int) -> int:
     value = kernel.literal_of(number)
@@ -101,24 +118,6 @@ def _atomic_store(kernel: Kernel, instruction: SpirvInstruction) -> None:
     opcode = f"st.{order}.{_scope(kernel, scope)}.{pointer.space}.{scalar.memory}"
     value_held = kernel.writer.held(scalar, kernel.one(value))
     kernel.writer.put(opcode, kernel.memory.operand(pointer), value_held)
-
-
-#: The operation of PTX, and the letter of its type.
-_ATOMICS = {
-    229: ("exch", "b"),
-    232: ("add", "u"),
-    233: ("add", "u"),
-    234: ("add", "u"),
-    235: ("add", "u"),
-    236: ("min", "s"),
-    237: ("min", "u"),
-    238: ("max", "s"),
-    239: ("max", "u"),
-    240: ("and", "b"),
-    241: ("or", "b"),
-    242: ("xor", "b"),
-    6035: ("add", "f"),
-}
 
 
 @handles(*_ATOMICS)

@@ -19,6 +19,13 @@ _STRENGTH = {
     operator: level for level, operators in enumerate(_LEVELS) for operator in operators.split()
 }
 
+_UNARY: Mapping[str, Callable[[int], int]] = {
+    "!": operator.not_,
+    "~": operator.invert,
+    "-": operator.neg,
+    "+": int,
+}
+
 
 def _divide(left: int, right: int) -> int:
     if not right:
@@ -48,12 +55,6 @@ _BINARY: Mapping[str, Callable[[int, int], int]] = {
     "*": operator.mul,
     "/": _divide,
     "%": lambda left, right: left - right * _divide(left, right),
-}
-_UNARY: Mapping[str, Callable[[int], int]] = {
-    "!": operator.not_,
-    "~": operator.invert,
-    "-": operator.neg,
-    "+": int,
 }
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LIBRARY = "libvulkan.so.1"
 _Receive = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 
+#: The beginnings of the features that compute shaders may need.
+_FEATURES = ("shader-", "subgroup", "immediates")
+
 
 def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int, bytes, bytes]]:
     """Open the device of wgpu."""
@@ -80,10 +83,6 @@ def _capture(path: str, receive: object) -> None:
     _ctypes.dlclose(system._handle)
     if not ctypes.CDLL(path).devmod_start(os.fsencode(found), receive):
         raise OSError(f"{found} cannot be loaded")
-
-
-#: The beginnings of the features that compute shaders may need.
-_FEATURES = ("shader-", "subgroup", "immediates")
 
 
 def _device() -> Any:

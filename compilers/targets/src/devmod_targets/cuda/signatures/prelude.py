@@ -31,6 +31,26 @@ device_atomic_functions.h nv/target builtin_types.h common_functions.h
 iostream vector string array memory
 """
 
+_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+#: The macros that have one value in NVRTC and here, or none in both.
+_AGREED_TEXT = """
+defined __CUDACC__ __CUDACC_RTC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __cplusplus __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ CUDART_VERSION
+__EDG__ __LP64__ __STDC__ NULL __global__ __device__ __host__ __shared__ __constant__ __launch_bounds__ __grid_constant__ __cluster_dims__
+__block_size__ __forceinline__ __clang__ __GNUC__ _MSC_VER _WIN32 __linux__ __unix__ __APPLE__ __x86_64__ __aarch64__ __NVCC__ __HIPCC__
+__HIP__ __HIP_PLATFORM_AMD__ __HIP_DEVICE_COMPILE__ __OPENCL_VERSION__ __METAL_VERSION__ __CUDA__ __CUDACC_RDC__ __CUDACC_DEBUG__ NDEBUG
+__SYCL_DEVICE_ONLY__ __INTELLISENSE__ true false
+"""
+_AGREED = frozenset(_AGREED_TEXT.split())
+#: The macros that the compiler may define, the compiler and NVIDIA's headers, and any header.
+_OF_COMPILER = re.compile("_")
+_OF_HEADERS = re.compile(
+    r"_|CU|cu|NV|nv|CCCL|LIBCUDACXX|THRUST|RESOURCE_|FP_|TIME_|SIZE_|INTMAX|UINTMAX|PTRDIFF|U?INT\d|va_|offsetof|warpSize"
+)
+_ANY = re.compile("")
+
 
 def text(program: str) -> str:
     """Return the prelude of a program, without the macros that depend on the compiler and the
@@ -92,27 +112,6 @@ def headers() -> Mapping[str, str]:
 
 # -- Check that the preprocessor's conditions in a program have the same values for libclang as for
 # NVRTC.
-
-
-_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
-#: The macros that have one value in NVRTC and here, or none in both.
-_AGREED_TEXT = """
-defined __CUDACC__ __CUDACC_RTC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __cplusplus __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ CUDART_VERSION
-__EDG__ __LP64__ __STDC__ NULL __global__ __device__ __host__ __shared__ __constant__ __launch_bounds__ __grid_constant__ __cluster_dims__
-__block_size__ __forceinline__ __clang__ __GNUC__ _MSC_VER _WIN32 __linux__ __unix__ __APPLE__ __x86_64__ __aarch64__ __NVCC__ __HIPCC__
-__HIP__ __HIP_PLATFORM_AMD__ __HIP_DEVICE_COMPILE__ __OPENCL_VERSION__ __METAL_VERSION__ __CUDA__ __CUDACC_RDC__ __CUDACC_DEBUG__ NDEBUG
-__SYCL_DEVICE_ONLY__ __INTELLISENSE__ true false
-"""
-_AGREED = frozenset(_AGREED_TEXT.split())
-#: The macros that the compiler may define, the compiler and NVIDIA's headers, and any header.
-_OF_COMPILER = re.compile("_")
-_OF_HEADERS = re.compile(
-    r"_|CU|cu|NV|nv|CCCL|LIBCUDACXX|THRUST|RESOURCE_|FP_|TIME_|SIZE_|INTMAX|UINTMAX|PTRDIFF|U?INT\d|va_|offsetof|warpSize"
-)
-_ANY = re.compile("")
 
 
 def names_all_includes(text: str) -> bool:

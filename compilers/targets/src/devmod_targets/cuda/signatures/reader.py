@@ -59,6 +59,16 @@ _LAUNCHED = re.compile(r"([A-Za-z_:][\w:]*<[^<>;{}()]*>)\s*<<<")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _DEFAULT_ARCH = "90"
 
+#: The symbols of the kernels that Thrust and CUB launch from host code. They contain the
+#: architecture.
+_OF_HEADERS = re.compile(r"_ZN(?:3cub|6thrust)\d")
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*\Z")
+#: The limits on the declarations of one name, and on the characters of one.
+_MAX_DECLARATIONS = 64
+_MAX_LENGTH = 1 << 14
+
 
 def read_functions(
     request: CompileRequest,
@@ -224,11 +234,6 @@ def read_early(
 def _expected_instances(request: CompileRequest, source: SelfContainedSource) -> list[str]:
     """Return the name expressions, and the instances of templates that host code launches."""
     return list(dict.fromkeys([*request.name_expressions, *_LAUNCHED.findall(source.text)]))
-
-
-#: The symbols of the kernels that Thrust and CUB launch from host code. They contain the
-#: architecture.
-_OF_HEADERS = re.compile(r"_ZN(?:3cub|6thrust)\d")
 
 
 def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
@@ -605,13 +610,6 @@ def _ptx_type(place: ParamPlace) -> str:
 
 # -- Find the names of a kernel's parameters in the text, where libclang does not parse its
 # declaration.
-
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*\Z")
-#: The limits on the declarations of one name, and on the characters of one.
-_MAX_DECLARATIONS = 64
-_MAX_LENGTH = 1 << 14
 
 
 def parameter_names(text: str, expression: str) -> list[str]:

@@ -71,6 +71,38 @@ _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 #: The type of undeclared names in the bodies of functions.
 _STAND_IN = "\nstruct devmod_any { unsigned x, y, z; template <class T> operator T() const; };\n"
 
+_STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
+_DEFAULT_STANDARD = "c++17"
+#: The standards before the one that the prelude needs. They have the same types.
+_OLD_STANDARDS = ("c++98", "c++03")
+_OLDEST_STANDARD = "c++11"
+
+#: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
+_RESTORED = """
+#define __malloc__(...)
+#define __remove_reference __remove_reference_t
+#define __reference_converts_from_temporary(to, from) false
+#define __global__ __attribute__((global))
+"""
+#: glibc's definition of the extended types of numbers, for a compiler that lacks them.
+_FLOATS_OF_GLIBC = "typedef float _Float32;"
+#: The extended types of numbers that g++ has from version 13 on, and clang lacks. Each is a type of
+#: its own, since libstdc++ overloads functions by them.
+_FLOATS_OF_GCC = """
+template <int> struct devmod_float { template <class T> constexpr devmod_float(T); constexpr operator double() const; };
+typedef devmod_float<0> _Float32;
+typedef devmod_float<1> _Float64;
+typedef devmod_float<2> _Float128;
+typedef devmod_float<3> _Float32x;
+typedef devmod_float<4> _Float64x;
+"""
+#: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word,
+#: so its search in megabytes is fast.
+_PACK = re.compile(r"__integer_pack\((\w+)\)\.\.\.>")
+_PACK_OF = re.compile(r"(\w+)<\s*(\w+),\s*\Z")
+#: The largest number of characters of the first part.
+_LONGEST = 200
+
 
 class SourceKernel:
     """A kernel that the source declares.
@@ -423,13 +455,6 @@ def _undeclared_names(unit: Any) -> set[str]:
     return names
 
 
-_STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
-_DEFAULT_STANDARD = "c++17"
-#: The standards before the one that the prelude needs. They have the same types.
-_OLD_STANDARDS = ("c++98", "c++03")
-_OLDEST_STANDARD = "c++11"
-
-
 def _standard(options: Sequence[str]) -> str:
     """Return the C++ standard for libclang."""
     for option in reversed(options):
@@ -440,33 +465,6 @@ def _standard(options: Sequence[str]) -> str:
             return _OLDEST_STANDARD
         return match[1]
     return _DEFAULT_STANDARD
-
-
-#: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
-_RESTORED = """
-#define __malloc__(...)
-#define __remove_reference __remove_reference_t
-#define __reference_converts_from_temporary(to, from) false
-#define __global__ __attribute__((global))
-"""
-#: glibc's definition of the extended types of numbers, for a compiler that lacks them.
-_FLOATS_OF_GLIBC = "typedef float _Float32;"
-#: The extended types of numbers that g++ has from version 13 on, and clang lacks. Each is a type of
-#: its own, since libstdc++ overloads functions by them.
-_FLOATS_OF_GCC = """
-template <int> struct devmod_float { template <class T> constexpr devmod_float(T); constexpr operator double() const; };
-typedef devmod_float<0> _Float32;
-typedef devmod_float<1> _Float64;
-typedef devmod_float<2> _Float128;
-typedef devmod_float<3> _Float32x;
-typedef devmod_float<4> _Float64x;
-"""
-#: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word,
-#: so its search in megabytes is fast.
-_PACK = re.compile(r"__integer_pack\((\w+)\)\.\.\.>")
-_PACK_OF = re.compile(r"(\w+)<\s*(\w+),\s*\Z")
-#: The largest number of characters of the first part.
-_LONGEST = 200
 
 
 def _restored(text: str) -> str:

@@ -39,6 +39,10 @@ _BUILTINS = dict(BUILTINS.values()) | {
     "_Complex double": "complex128",
 }
 
+#: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it
+#: themselves, as NVRTC does not compile CUDA's cuda.h.
+TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
+
 
 def without_inline(name: str) -> str:
     """Return a name without the inline namespaces of CCCL, which compilers' symbols have and the
@@ -279,9 +283,6 @@ def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: 
 # CUDA 13.5. A test compares the layouts with NVRTC's.
 
 
-#: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it
-#: themselves, as NVRTC does not compile CUDA's cuda.h.
-TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
 #: The elements of vectors by the start of their names, and the lanes by the end.
 _NUMBERS = {**VECTOR_ELEMENTS, "longlong": "int64", "ulonglong": "uint64"}
 _LANES = {"1": "", "2": "x2", "3": "x3", "4": "x4"}
