@@ -38,6 +38,9 @@ UNKNOWN = KernelEntry("", None)
 #: The start of each binary format, and its name in messages.
 _MAGIC = {"cubin": (b"\x7fELF", "an ELF file"), "fatbin": (b"\x50\xed\x55\xba", "a CUDA fatbin")}
 
+#: A line of the log of the driver's compiler with an error.
+_LOG_ERROR = re.compile(r"\b(error|fatal)\b")
+
 
 def check_payload(fmt: str, code: bytes | memoryview) -> None:
     """Check the start of a payload, and the text of PTX and of a source. No device is needed.
@@ -208,10 +211,6 @@ def _check_elf(code: bytes | memoryview) -> None:
     problem = find_damage(code)
     if problem:
         raise FormatError(f"the cubin is truncated or damaged: {problem}", kind="cuda")
-
-
-#: A line of the log of the driver's compiler with an error.
-_LOG_ERROR = re.compile(r"\b(error|fatal)\b")
 
 
 def open_arch() -> str:

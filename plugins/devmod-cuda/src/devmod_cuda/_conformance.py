@@ -45,6 +45,13 @@ extern "C" __global__ void draw(cudaSurfaceObject_t destination)
 }
 """
 
+#: Compiled by the receiver.
+_SCALE = """extern "C" __global__ void scale(float *x)
+{
+    x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR;
+}
+"""
+
 
 def _sampling(name: str, type_: str) -> FunctionInfo:
     """Return the function that reads an image at places."""
@@ -70,12 +77,6 @@ _IMAGES = {
         interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")]),
     ),
 }
-#: Compiled by the receiver.
-_SCALE = """extern "C" __global__ void scale(float *x)
-{
-    x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR;
-}
-"""
 
 
 class CudaConformance(Conformance):

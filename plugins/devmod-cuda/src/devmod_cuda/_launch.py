@@ -69,6 +69,26 @@ _CONTEXTS = {("cuda", "Context"), ("numba", "Context"), ("pycuda", "Context")}
 #: pycuda's objects for untyped memory.
 _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")
 
+#: Numbers of CUfunction_attribute.
+_MAX_THREADS = 0
+_STATIC_SHARED = 1
+_MAX_DYNAMIC_SHARED = 8
+_NON_PORTABLE_CLUSTER = 14
+#: The blocks of the greatest cluster that every device with clusters can run.
+_PORTABLE_CLUSTER = 8
+#: The greatest dynamic shared memory without the attribute.
+_SHARED_WITHOUT_ATTRIBUTE = 48 << 10
+_ONE = (1, 1, 1)
+#: Numbers of CUlaunchAttributeID.
+_CLUSTER = 4
+_PROGRAMMATIC = 6
+_PREFERRED_CLUSTER = 11
+#: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
+_REQUIRED_BLOCK = _ONE
+
+#: The bytes and the alignment of a CUtensorMap.
+_TENSOR_MAP = (TENSOR_MAP_BYTES, 64)
+
 
 class CudaAdoption(Adoption):
     """The arrays and the streams of other libraries for CUDA."""
@@ -196,24 +216,6 @@ class CudaAdoption(Adoption):
 
 
 ADOPTION = CudaAdoption(CUDA, devices)
-
-
-#: Numbers of CUfunction_attribute.
-_MAX_THREADS = 0
-_STATIC_SHARED = 1
-_MAX_DYNAMIC_SHARED = 8
-_NON_PORTABLE_CLUSTER = 14
-#: The blocks of the greatest cluster that every device with clusters can run.
-_PORTABLE_CLUSTER = 8
-#: The greatest dynamic shared memory without the attribute.
-_SHARED_WITHOUT_ATTRIBUTE = 48 << 10
-_ONE = (1, 1, 1)
-#: Numbers of CUlaunchAttributeID.
-_CLUSTER = 4
-_PROGRAMMATIC = 6
-_PREFERRED_CLUSTER = 11
-#: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
-_REQUIRED_BLOCK = _ONE
 
 
 class _Attributes:
@@ -481,10 +483,6 @@ class CudaLauncher(DriverLauncher):
 
 
 # -- The parameters of CUDA's kernels: tensor maps, and the types that PTX has.
-
-
-#: The bytes and the alignment of a CUtensorMap.
-_TENSOR_MAP = (TENSOR_MAP_BYTES, 64)
 
 
 def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) -> ParameterLayout:

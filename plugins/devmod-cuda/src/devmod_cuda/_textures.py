@@ -97,6 +97,9 @@ _LIMITS = {
     },
 }
 
+_NO_SURFACE = "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+_NO_FILTER = "CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)"
+
 
 class ImageArray:
     """The array of an image, which is destroyed after its textures and its surface.
@@ -284,10 +287,6 @@ def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: boo
     if to_device:
         return _COPY.pack(*host, *texels, row, height, image.layers or depth)
     return _COPY.pack(*texels, *host, row, height, image.layers or depth)
-
-
-_NO_SURFACE = "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
-_NO_FILTER = "CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)"
 
 
 class ImagePlaces:

@@ -37,6 +37,18 @@ Result = TypeVar("Result")
 #: The vectors of HVX have 128 bytes.
 ALIGNMENT = 128
 
+#: The bytes of the reply to a call, without the results: 8 bytes for each call of the frame.
+_CALL_REPLY = 64
+#: The limit on the calls of one frame.
+_MAX_BATCH = 4096
+#: The seconds for the first reply of a runner.
+_START_TIMEOUT = 60.0
+#: The bytes of a page, whose protection the runner sets.
+_PAGE = 4096
+
+#: The limit on the requests that wait for the thread.
+_MAX_REQUESTS = 1 << 16
+
 
 class Memory:
     """Bytes of a device's arena. They become free after the last reference is gone.
@@ -127,16 +139,6 @@ class Arena:
             first -= 1
             start = self._free[first][0]
         self._free[first:last] = [(start, end)]
-
-
-#: The bytes of the reply to a call, without the results: 8 bytes for each call of the frame.
-_CALL_REPLY = 64
-#: The limit on the calls of one frame.
-_MAX_BATCH = 4096
-#: The seconds for the first reply of a runner.
-_START_TIMEOUT = 60.0
-#: The bytes of a page, whose protection the runner sets.
-_PAGE = 4096
 
 
 # Where to change: a request of the Hexagon runner
@@ -411,10 +413,6 @@ def _load_error(error: RunnerError) -> str:
 # Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two
 # changes of that state: an interrupt ends the wait for an answer, and the thread completes the
 # request.
-
-
-#: The limit on the requests that wait for the thread.
-_MAX_REQUESTS = 1 << 16
 
 
 class RunnerThread:

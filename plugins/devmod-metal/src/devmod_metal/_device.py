@@ -44,6 +44,9 @@ _once = Once()
 #: The one Metal of the process: Apple's framework, or a double that a test has set.
 _opened: list[Framework] = []
 
+#: The number of recorded commands of a stream above which completed ones are removed.
+_MAX_RECORDED = 32
+
 
 def metal() -> Framework:
     """Return Metal. The first call opens the framework.
@@ -300,10 +303,6 @@ def devices() -> list[MetalDevice]:
 
 
 # -- Streams and events: command queues, their commands, and shared events.
-
-
-#: The number of recorded commands of a stream above which completed ones are removed.
-_MAX_RECORDED = 32
 
 
 class Commands:

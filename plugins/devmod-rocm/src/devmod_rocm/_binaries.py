@@ -49,6 +49,17 @@ _AMDGPU = 224
 _VERSIONS = {0: 2, 1: 3, 2: 4, 3: 5, 4: 6}
 _WHAT = "the rocm payload of format 'hsaco'"
 
+#: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it.
+#: Older ones may load it too.
+_LOADED_BY = {5: 60000000, 6: 70000000}
+#: The errors for a code object that a driver does not support.
+_REFUSALS = (
+    "hipErrorNoBinaryForGpu",
+    "hipErrorInvalidImage",
+    "hipErrorInvalidKernelFile",
+    "hipErrorSharedObjectInitFailed",
+)
+
 
 class CodeObject(NamedTuple):
     """A code object for one device: the bytes for the driver, its kernels by name, and its version,
@@ -229,18 +240,6 @@ def _check_header(code: bytes) -> int:
             f"{_WHAT} is a code object of {actual}; expected version 3, 4, 5 or 6", kind="rocm"
         )
     return version
-
-
-#: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it.
-#: Older ones may load it too.
-_LOADED_BY = {5: 60000000, 6: 70000000}
-#: The errors for a code object that a driver does not support.
-_REFUSALS = (
-    "hipErrorNoBinaryForGpu",
-    "hipErrorInvalidImage",
-    "hipErrorInvalidKernelFile",
-    "hipErrorSharedObjectInitFailed",
-)
 
 
 class RocmBinaries(DriverBinaries):

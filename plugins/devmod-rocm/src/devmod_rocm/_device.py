@@ -29,6 +29,17 @@ _VARIABLES = ("ROCM_PATH", "HIP_PATH")
 #: The package of ROCm's runtime as a wheel.
 _WHEEL = "_rocm_sdk_core"
 
+#: The environment variables by which HIP hides devices.
+_VISIBLE = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
+#: The device file of the kernel's driver.
+_KFD = "/dev/kfd"
+_NO_DEVICE = "hipErrorNoDevice"
+
 
 def open_library() -> Any:
     """Return ctypes' object of libamdhip64: the one that the process has loaded, else the first one
@@ -83,16 +94,6 @@ def places() -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in NAMES)
 
 
-#: The environment variables by which HIP hides devices.
-_VISIBLE = (
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-)
-#: The device file of the kernel's driver.
-_KFD = "/dev/kfd"
-_NO_DEVICE = "hipErrorNoDevice"
 _once = Once()
 
 

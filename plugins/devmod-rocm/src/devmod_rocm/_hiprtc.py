@@ -30,6 +30,10 @@ _ERROR = re.compile(r"\b(?:fatal )?error: ")
 #: The file to which hiprtc writes the source, as its messages name it.
 _TEMPORARY = re.compile(r"(?:/[^\s:]*)?/comgr-\w+/input/[^\s:]+")
 
+#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name
+#: makes the include valid.
+_BUILT_IN = ("hip/hip_runtime.h", "hip/hip_fp16.h")
+
 
 def compile_source(text: str, options: Sequence[str], arch: str, library: str) -> bytes:
     """Compile a source for a device.
@@ -151,11 +155,6 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
 
 
 # -- In the other process: hiprtc compiles a source.
-
-
-#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name
-#: makes the include valid.
-_BUILT_IN = ("hip/hip_runtime.h", "hip/hip_fp16.h")
 
 
 def main(request: dict[str, Any]) -> None:

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 _HIP_PYTHON = ("hip", "rocm")
 _HIP_PYTHON_STREAM = "ihipStream_t"
 
+#: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
+_MAX_GRID_THREADS = (1 << 32) - 1
+#: The most threads of a block that the backend chooses.
+_CHOSEN_THREADS = 256
+
 
 class RocmAdoption(Adoption):
     """The arrays and the streams of other libraries for ROCm."""
@@ -75,12 +80,6 @@ class RocmAdoption(Adoption):
 
 
 ADOPTION = RocmAdoption(HIP, devices)
-
-
-#: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
-_MAX_GRID_THREADS = (1 << 32) - 1
-#: The most threads of a block that the backend chooses.
-_CHOSEN_THREADS = 256
 
 
 class RocmKernel(DriverKernel):

@@ -25,53 +25,6 @@ from devmod_conformance import (
 
 _SAMPLES = files("devmod_vulkan") / "samples"
 
-
-def _shader(name: str, flag: int = 0) -> bytes:
-    words = (_SAMPLES / f"{name}.spv").read_bytes()
-    return flag.to_bytes(4, "little") + (len(words) // 4).to_bytes(8, "little") + words
-
-
-def _buffers(*buffers: tuple[str, str, str]) -> list[Param]:
-    return [
-        Param(name, "buffer", dtype, access, (0, binding))
-        for binding, (name, dtype, access) in enumerate(buffers)
-    ]
-
-
-def _linear_info() -> dict[str, FunctionInfo]:
-    a = Param("a", "scalar", "float32", at=(0, 0))
-    n = Param("n", "scalar", "int32", at=(0, 4))
-    axpy = Interface(
-        [*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n],
-        [Block("push", 8)],
-        (32, 1, 1),
-    )
-    # The scalar is in a uniform buffer of another set.
-    uniform = Param("n", "scalar", "int32", at=(0, 0))
-    count = Interface(
-        [*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform],
-        [Block((1, 2), 4)],
-        (8, 1, 1),
-    )
-    return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], GRID_TAGS, (), axpy),
-        "count": FunctionInfo("main", ["handle", "handle", "int32"], GRID_TAGS, (), count),
-    }
-
-
-def _spin_info() -> dict[str, FunctionInfo]:
-    spin = Interface(
-        [*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))],
-        [Block("push", 4)],
-        (16, 1, 1),
-    )
-    return {"spin": FunctionInfo("spin", ["handle", "int32"], GRID_TAGS, (), spin)}
-
-
-def _scale(x: Any) -> None:
-    x *= 3
-
-
 #: A kernel that samples, for the types of images.
 _SAMPLED = """#version 450
 layout(local_size_x = 32) in;
@@ -123,6 +76,52 @@ layout(local_size_x = 64) in;
 layout(binding = 0) writeonly buffer Result { uint result[]; };
 void main() { result[gl_GlobalInvocationID.x] = gl_SubgroupSize; }
 """
+
+
+def _shader(name: str, flag: int = 0) -> bytes:
+    words = (_SAMPLES / f"{name}.spv").read_bytes()
+    return flag.to_bytes(4, "little") + (len(words) // 4).to_bytes(8, "little") + words
+
+
+def _buffers(*buffers: tuple[str, str, str]) -> list[Param]:
+    return [
+        Param(name, "buffer", dtype, access, (0, binding))
+        for binding, (name, dtype, access) in enumerate(buffers)
+    ]
+
+
+def _linear_info() -> dict[str, FunctionInfo]:
+    a = Param("a", "scalar", "float32", at=(0, 0))
+    n = Param("n", "scalar", "int32", at=(0, 4))
+    axpy = Interface(
+        [*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n],
+        [Block("push", 8)],
+        (32, 1, 1),
+    )
+    # The scalar is in a uniform buffer of another set.
+    uniform = Param("n", "scalar", "int32", at=(0, 0))
+    count = Interface(
+        [*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform],
+        [Block((1, 2), 4)],
+        (8, 1, 1),
+    )
+    return {
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], GRID_TAGS, (), axpy),
+        "count": FunctionInfo("main", ["handle", "handle", "int32"], GRID_TAGS, (), count),
+    }
+
+
+def _spin_info() -> dict[str, FunctionInfo]:
+    spin = Interface(
+        [*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))],
+        [Block("push", 4)],
+        (16, 1, 1),
+    )
+    return {"spin": FunctionInfo("spin", ["handle", "int32"], GRID_TAGS, (), spin)}
+
+
+def _scale(x: Any) -> None:
+    x *= 3
 
 
 class VulkanConformance(Conformance):

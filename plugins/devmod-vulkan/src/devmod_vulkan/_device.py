@@ -56,6 +56,10 @@ _LIMITS = {
 }
 _once = Once()
 
+#: The number of submissions after which the stream releases the finished ones.
+_RELEASE_EVERY = 32
+_ALL_STAGES = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+
 
 class VulkanDevice(Device):
     """A Vulkan device.
@@ -484,11 +488,6 @@ def _submit(
 #
 # A batch gathers what is queued, and records it at its end: an interrupt before the submission
 # leaves all of it gathered.
-
-
-#: The number of submissions after which the stream releases the finished ones.
-_RELEASE_EVERY = 32
-_ALL_STAGES = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 
 
 class VulkanStream(Stream):

@@ -69,6 +69,17 @@ _referents: dict[ref[Any], Any] = {}
 _messages: deque[str] = deque()
 _results = ffi.typeof("VkResult").elements
 
+#: Structures of features that are newer than the package: the sType, and the features.
+_ADDED = {
+    "VkPhysicalDeviceShaderBfloat16FeaturesKHR": (
+        1000141000,
+        "shaderBFloat16Type, shaderBFloat16DotProduct, shaderBFloat16CooperativeMatrix",
+    )
+}
+
+#: The errors of the driver for too little memory of the device or of the host.
+MEMORY_ERRORS = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
+
 
 def make(name: str, **fields: Any) -> Any:
     """Return a new struct as a pointer, with its sType set. The struct keeps the values of its
@@ -85,15 +96,6 @@ def make(name: str, **fields: Any) -> Any:
         setattr(struct, field, value)
     _referents[ref(struct, _referents.pop)] = fields
     return struct
-
-
-#: Structures of features that are newer than the package: the sType, and the features.
-_ADDED = {
-    "VkPhysicalDeviceShaderBfloat16FeaturesKHR": (
-        1000141000,
-        "shaderBFloat16Type, shaderBFloat16DotProduct, shaderBFloat16CooperativeMatrix",
-    )
-}
 
 
 def _new_added(name: str) -> Any:
@@ -128,10 +130,6 @@ _structure_types = {
 def error_name(code: int) -> str:
     """Return Vulkan's name of a result code, such as "VK_ERROR_DEVICE_LOST"."""
     return str(_results.get(code, f"VkResult {code}"))
-
-
-#: The errors of the driver for too little memory of the device or of the host.
-MEMORY_ERRORS = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
 
 
 class Calls:

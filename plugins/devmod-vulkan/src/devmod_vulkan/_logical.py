@@ -44,6 +44,33 @@ _BLOCK = 64 << 20
 #: The most queues to create. Streams share them.
 _MOST_QUEUES = 4
 
+_SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
+_MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
+_WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
+#: The arguments of the barriers before each launch and copy, and at the end of every command
+#: buffer. They make all earlier writes visible to all later commands.
+_NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
+_FIRST = make(
+    "VkMemoryBarrier",
+    srcAccessMask=_WRITES,
+    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT,
+)
+_LAST = make(
+    "VkMemoryBarrier",
+    srcAccessMask=_WRITES,
+    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT,
+)
+
+ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+#: For prepared launches, which may be submitted again before they are done.
+REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
+#: The number of command buffers, and of timestamps, that are created at once.
+_RECORDERS = 16
+_TIMERS = 64
+
+#: The nanoseconds of one wait. Waits are split, so that Ctrl-C interrupts them.
+_WAIT_SLICE = 200_000_000
+
 
 class Queue:
     """A queue of the device. Submitting to it requires its lock."""
@@ -685,30 +712,8 @@ _COMPUTE, _TRANSFER, _HOST = (
     vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
     vk.VK_PIPELINE_STAGE_HOST_BIT,
 )
-_SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
-_MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-_WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-#: The arguments of the barriers before each launch and copy, and at the end of every command
-#: buffer. They make all earlier writes visible to all later commands.
-_NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
-_FIRST = make(
-    "VkMemoryBarrier",
-    srcAccessMask=_WRITES,
-    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT,
-)
-_LAST = make(
-    "VkMemoryBarrier",
-    srcAccessMask=_WRITES,
-    dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT,
-)
 BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER, 0, 1, _FIRST, *_NO_MORE)
 AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST, 0, 1, _LAST, *_NO_MORE)
-ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
-#: For prepared launches, which may be submitted again before they are done.
-REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
-#: The number of command buffers, and of timestamps, that are created at once.
-_RECORDERS = 16
-_TIMERS = 64
 
 
 class CommandBuffer:
@@ -856,10 +861,6 @@ class CommandPools:
 
 
 # -- Waiting for the value of a timeline semaphore.
-
-
-#: The nanoseconds of one wait. Waits are split, so that Ctrl-C interrupts them.
-_WAIT_SLICE = 200_000_000
 
 
 class Waiter:

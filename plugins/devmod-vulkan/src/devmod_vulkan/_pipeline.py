@@ -34,6 +34,15 @@ _LINEAR = 0x20
 _ADDRESSES = {2: "border", 3: "repeat", 4: "mirror"}
 _GENERAL = vk.VK_IMAGE_LAYOUT_GENERAL
 
+_STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
+#: The number of launches that descriptor sets are allocated for: first a few, then more.
+_FEW = 4
+_MANY = 64
+_FORM = "pipeline cache"
+_PIPELINES = DiskCache("vulkan")
+
+_COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+
 
 class Places:
     """The places of a launch's arguments: descriptor sets, uniform buffers, push constants.
@@ -172,14 +181,6 @@ def check_sizes(
             label = f"argument {number + 1}{own_name and f' {own_name!r}'}"
             problem = f"its maxStorageBufferRange is {most}, but {label} has {values[number].nbytes} bytes"
             raise device.invalid_launch(name, problem, own_name or str(number + 1))
-
-
-_STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
-#: The number of launches that descriptor sets are allocated for: first a few, then more.
-_FEW = 4
-_MANY = 64
-_FORM = "pipeline cache"
-_PIPELINES = DiskCache("vulkan")
 
 
 class Pipeline:
@@ -439,9 +440,6 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
 
 # -- Launches: descriptor sets, the memory of uniform blocks, and a command buffer. A batch has one
 # command buffer for its launches.
-
-
-_COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
 
 
 class Launchable:

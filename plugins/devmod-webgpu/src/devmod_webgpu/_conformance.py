@@ -25,6 +25,30 @@ _TRANSPOSE = (_SAMPLES / "transpose.wgsl").read_text("utf-8")
 _SPIN = (_SAMPLES / "spin.wgsl").read_text("utf-8")
 _TAGS = ("blockIdx.x", "threadIdx.x")
 
+_STORE = """@group(0) @binding(0) var<storage, read_write> result: array<{type}>;
+@group(0) @binding(1) var<uniform> value: {type};
+@compute @workgroup_size(1) fn store_{type}() {{ result[0] = value; }}
+"""
+_SAMPLED = """@group(0) @binding(0) var source: texture_{type}<f32>;
+@group(0) @binding(1) var source_sampler: sampler;
+@group(0) @binding(2) var<storage, read> places: array<f32>;
+@group(0) @binding(3) var<storage, read_write> result: array<vec4f>;
+@compute @workgroup_size(32) fn sample_{type}(@builtin(global_invocation_id) at: vec3u) {{
+    let i = at.x;
+    result[i] = textureSampleLevel(source, source_sampler, {place}, 0.0);
+}}
+"""
+_PLACES = {
+    "2d": "vec2f(places[2 * i], places[2 * i + 1])",
+    "3d": "vec3f(places[3 * i], places[3 * i + 1], places[3 * i + 2])",
+    "2d_array": "vec2f(places[3 * i], places[3 * i + 1]), i32(places[3 * i + 2])",
+}
+_WRITTEN = """@group(0) @binding(0) var destination: texture_storage_2d<{format}, write>;
+@compute @workgroup_size(8, 8) fn write_{format}(@builtin(global_invocation_id) at: vec3u) {{
+    textureStore(destination, at.xy, vec4f(vec4u(at.xy, at.x + at.y, 255u)) / 255.0);
+}}
+"""
+
 
 def _linear_info() -> dict[str, FunctionInfo]:
     axpy = Interface(
@@ -66,31 +90,6 @@ def _bad(
     entry: str = "k",
 ) -> Sample:
     return Sample({"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
-
-
-_STORE = """@group(0) @binding(0) var<storage, read_write> result: array<{type}>;
-@group(0) @binding(1) var<uniform> value: {type};
-@compute @workgroup_size(1) fn store_{type}() {{ result[0] = value; }}
-"""
-_SAMPLED = """@group(0) @binding(0) var source: texture_{type}<f32>;
-@group(0) @binding(1) var source_sampler: sampler;
-@group(0) @binding(2) var<storage, read> places: array<f32>;
-@group(0) @binding(3) var<storage, read_write> result: array<vec4f>;
-@compute @workgroup_size(32) fn sample_{type}(@builtin(global_invocation_id) at: vec3u) {{
-    let i = at.x;
-    result[i] = textureSampleLevel(source, source_sampler, {place}, 0.0);
-}}
-"""
-_PLACES = {
-    "2d": "vec2f(places[2 * i], places[2 * i + 1])",
-    "3d": "vec3f(places[3 * i], places[3 * i + 1], places[3 * i + 2])",
-    "2d_array": "vec2f(places[3 * i], places[3 * i + 1]), i32(places[3 * i + 2])",
-}
-_WRITTEN = """@group(0) @binding(0) var destination: texture_storage_2d<{format}, write>;
-@compute @workgroup_size(8, 8) fn write_{format}(@builtin(global_invocation_id) at: vec3u) {{
-    textureStore(destination, at.xy, vec4f(vec4u(at.xy, at.x + at.y, 255u)) / 255.0);
-}}
-"""
 
 
 class WebGPUConformance(Conformance):

@@ -39,6 +39,26 @@ __all__ = ["wgpu"]
 #: The base class of the errors that wgpu raises.
 Error = wgpu.GPUError
 
+#: The launches of a batch that are submitted together. More would only keep memory, and the device
+#: idle.
+_MOST_TOGETHER = 1024
+
+NO_ADAPTER = (
+    "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
+    "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)"
+)
+#: The features that are enabled if the adapter has them: those of compute shaders, timestamps, and
+#: those of images: formats, filters and storage textures.
+_REQUESTED = (
+    *("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier"),
+    *("float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"),
+    *("texture-format16bit-norm", "texture-adapter-specific-format-features"),
+)
+#: wgpu-native's feature names that differ from WebGPU's.
+_NAMES = {"subgroup": "subgroups"}
+_TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
+_LAST = ("OpenGL", "OpenGLES", "D3D11")
+
 
 class Dispatch(NamedTuple):
     """A launch of a batch.
@@ -83,25 +103,6 @@ _submissions: deque[Dispatch | Clear | tuple[Any, Sequence[Any]]] = deque()
 _submissions_lock = fork_safe(RLock())
 #: What a thread holds that submits directly.
 _submit_lock = fork_safe(RLock())
-#: The launches of a batch that are submitted together. More would only keep memory, and the device
-#: idle.
-_MOST_TOGETHER = 1024
-
-NO_ADAPTER = (
-    "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
-    "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)"
-)
-#: The features that are enabled if the adapter has them: those of compute shaders, timestamps, and
-#: those of images: formats, filters and storage textures.
-_REQUESTED = (
-    *("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier"),
-    *("float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"),
-    *("texture-format16bit-norm", "texture-adapter-specific-format-features"),
-)
-#: wgpu-native's feature names that differ from WebGPU's.
-_NAMES = {"subgroup": "subgroups"}
-_TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
-_LAST = ("OpenGL", "OpenGLES", "D3D11")
 
 
 def adapters() -> list[Any]:

@@ -30,6 +30,23 @@ if TYPE_CHECKING:
 
 DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 
+#: Seconds between two looks of a graph that is to be captured at the waits of other threads.
+_CAPTURE_DELAY = 0.001
+
+#: The names in `DriverDevice.limits` of the limits with which functions are compared. Static shared
+#: memory has no opt-in limit.
+_LIMITS = {
+    "block_x": "max_block_dim_x",
+    "block_y": "max_block_dim_y",
+    "block_z": "max_block_dim_z",
+    "block": "max_threads_per_block",
+    "shared_memory": "max_shared_memory_per_block",
+}
+#: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
+_INTERFACE_LEGACY = 1
+#: The last number that DLPack reserves for special streams.
+_LAST_SPECIAL = 2
+
 
 # -- Streams and events of a driver.
 
@@ -311,10 +328,6 @@ def _suspended(waits: list[object], captures: Sequence[Any]) -> Iterator[None]:
             each._resume()
 
 
-#: Seconds between two looks of a graph that is to be captured at the waits of other threads.
-_CAPTURE_DELAY = 0.001
-
-
 class Graph:
     """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues
     all of them in their order.
@@ -426,21 +439,6 @@ class Graph:
 
 
 # -- Devices. The first use of a device retains its primary context.
-
-
-#: The names in `DriverDevice.limits` of the limits with which functions are compared. Static shared
-#: memory has no opt-in limit.
-_LIMITS = {
-    "block_x": "max_block_dim_x",
-    "block_y": "max_block_dim_y",
-    "block_z": "max_block_dim_z",
-    "block": "max_threads_per_block",
-    "shared_memory": "max_shared_memory_per_block",
-}
-#: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
-_INTERFACE_LEGACY = 1
-#: The last number that DLPack reserves for special streams.
-_LAST_SPECIAL = 2
 
 
 class Calls:

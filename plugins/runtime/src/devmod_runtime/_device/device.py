@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 else:
     from devmod.backend import np
 
+#: No memory has so many elements. Python may refuse to convert much larger numbers to text.
+_MAX_LENGTH = 2**63
+
 
 # Where to change: a device attribute
 #   here: `workbench/src/devmod_workbench/_tools/devices.py` (`FIELDS`), if `devmod devices` lists
@@ -717,10 +720,6 @@ def _view_to_copy(array: object) -> HostView:
         ) from None
     assert view is not None
     return view
-
-
-#: No memory has so many elements. Python may refuse to convert much larger numbers to text.
-_MAX_LENGTH = 2**63
 
 
 def _shape_of(value: object) -> tuple[int, ...]:

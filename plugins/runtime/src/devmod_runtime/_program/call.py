@@ -52,6 +52,9 @@ else:
 #: The number of shapes whose lengths and launches a program caches.
 _MAX_CACHED = 64
 
+#: The most arrays of which each is compared with all others at once.
+_FEW = 16
+
 
 class ProgramArgument(Argument):
     """An array or an image of a program. The type of its elements is exact, since its shape counts
@@ -619,10 +622,6 @@ def repeat(function: ProgramFunction, args: Sequence[Any], given: Any) -> Any:
     if len(results) == 1:
         return results[0]
     return tuple(results)
-
-
-#: The most arrays of which each is compared with all others at once.
-_FEW = 16
 
 
 def _may_overlap(arrays: Sequence[tuple[Argument, Any]]) -> bool:

@@ -17,6 +17,13 @@ from devmod_runtime._fork import fork_safe
 
 Shapes = Any  # its module imports this one
 
+#: The number of forms whose images a stream keeps.
+_MAX_FORMS = 16
+
+#: The number of streams whose buffers are kept. A stream that the program forgot may live on in the
+#: caches of launches.
+_MAX_STREAMS = 32
+
 
 # Where to change: which temporaries of a program share memory
 #   here: by `compilers/readers/src/devmod_readers/programs/_model.py` (`lifetimes`)
@@ -69,8 +76,6 @@ def _share(temporaries: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, int
 
 #: The format and the lengths of images that may share memory.
 ImageForm = tuple[str, tuple[int, ...]]
-#: The number of forms whose images a stream keeps.
-_MAX_FORMS = 16
 
 
 class StreamMemory:
@@ -122,9 +127,6 @@ class StreamMemory:
         return result
 
 
-#: The number of streams whose buffers are kept. A stream that the program forgot may live on in the
-#: caches of launches.
-_MAX_STREAMS = 32
 _memories: WeakKeyDictionary[Stream, StreamMemory] = WeakKeyDictionary()
 _lock = fork_safe(RLock())  # a signal's handler may call a program
 
