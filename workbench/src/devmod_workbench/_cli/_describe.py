@@ -56,6 +56,18 @@ _FATES = {KEEP: "keeps it", REFUSE: "is refused", "": "drops it"}
 #: What a file has, as plain data. A value may be a function that returns or yields it.
 Description = dict[str, Any]
 
+#: The declarations of a program that are no part of its signature, by their role.
+_DECLARED = {
+    "temporary": "temporaries",
+    "constant": "constants",
+    "state": "states",
+    "sampler": "samplers",
+}
+
+#: The maximum number of candidates of all bundles of a file, beyond four for each module. Bundles
+#: may share candidates.
+MAX_CANDIDATES = 1 << 14
+
 
 def describe(
     name: str,
@@ -502,15 +514,6 @@ def _needs_of_newer(info: FunctionInfo) -> Names:
     return info.interface.newer
 
 
-#: The declarations of a program that are no part of its signature, by their role.
-_DECLARED = {
-    "temporary": "temporaries",
-    "constant": "constants",
-    "state": "states",
-    "sampler": "samplers",
-}
-
-
 def _program(name: str, interface: Interface, module: Module, damaged: list[str]) -> Description:
     """Return the declarations and the steps of a program as text. "problem" has why it has no
     steps. `damaged` gets the name if they are damaged.
@@ -607,11 +610,6 @@ def _common_functions(bundle: Module) -> Iterator[Description]:
 
 # -- The runtimes that the modules of a file need, and those that are not installed. No plugin is
 # imported.
-
-
-#: The maximum number of candidates of all bundles of a file, beyond four for each module. Bundles
-#: may share candidates.
-MAX_CANDIDATES = 1 << 14
 
 
 def _runtime_of(module: Module) -> dict[str, str] | None:

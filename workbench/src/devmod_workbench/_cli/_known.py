@@ -8,6 +8,29 @@ from typing import NamedTuple
 
 from devmod.errors import pip_install
 
+_BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
+_RUNTIME = "devmod-opencl[pocl]"  # its device is the CPU
+_DIGESTS = "To look only for damage: devmod inspect --verify FILE"
+
+#: Other words for commands, for the error about an unknown one.
+SYNONYMS = {
+    **dict.fromkeys(("compress", "join", "link", "merge"), "bundle"),
+    **dict.fromkeys(("collect", "library"), "pack"),
+    "extract": "unpack",
+    **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
+    "open": "view",
+    **dict.fromkeys(("explain", "why"), "inspect --here"),
+    "make": "build",
+    **dict.fromkeys(("diagnose", "diagnostics", "env", "status"), "doctor"),
+    "test": "conformance",
+    "trust": "check",
+    **dict.fromkeys(("backends", "runtimes"), "plugins"),
+    "clean": "cache clear",
+    "emulate": "simulate",
+    "help": "--help",
+    "version": "--version",
+}
+
 
 class KnownCommand(NamedTuple):
     """A known command.
@@ -38,11 +61,6 @@ class KnownCommand(NamedTuple):
         return pip_install(self.package or self.distribution)
 
 
-_BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
-_RUNTIME = "devmod-opencl[pocl]"  # its device is the CPU
-_DIGESTS = "To look only for damage: devmod inspect --verify FILE"
-
-
 def _own(line: str) -> KnownCommand:
     return KnownCommand(line, is_own=True)
 
@@ -52,24 +70,6 @@ def _on_runtime(line: str, instead: str = "") -> KnownCommand:
     return KnownCommand(line, "devmod-runtime", _RUNTIME, instead, is_own=True)
 
 
-#: Other words for commands, for the error about an unknown one.
-SYNONYMS = {
-    **dict.fromkeys(("compress", "join", "link", "merge"), "bundle"),
-    **dict.fromkeys(("collect", "library"), "pack"),
-    "extract": "unpack",
-    **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
-    "open": "view",
-    **dict.fromkeys(("explain", "why"), "inspect --here"),
-    "make": "build",
-    **dict.fromkeys(("diagnose", "diagnostics", "env", "status"), "doctor"),
-    "test": "conformance",
-    "trust": "check",
-    **dict.fromkeys(("backends", "runtimes"), "plugins"),
-    "clean": "cache clear",
-    "emulate": "simulate",
-    "help": "--help",
-    "version": "--version",
-}
 # Where to change: a command of the workbench, such as a `doctor`
 #   here: `workbench/src/devmod_workbench/_cli/`: a file with `command`
 #   also: `workbench/src/devmod_workbench/_cli/_known.py` (`GROUPS`)

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 else:
     from devmod.backend import np
 
+#: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result
+#: that went through a smaller type fails.
+_RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
+_RTOL_BFLOAT16 = 5e-2
+
 
 class Difference(NamedTuple):
     """The worst error of an array.
@@ -50,12 +55,6 @@ class Difference(NamedTuple):
     def subscript(self) -> str:
         """The index as text, such as ``[3, 4]``."""
         return f"[{', '.join(map(str, self.place))}]"
-
-
-#: The relative tolerance of verify by the bytes of a float: a sum in another order passes, a result
-#: that went through a smaller type fails.
-_RTOL = {8: 1e-10, 4: 2e-5, 2: 1e-2, 1: 0.25}
-_RTOL_BFLOAT16 = 5e-2
 
 
 def default_rtol(array: NumPyArray, expected: NumPyArray) -> float:

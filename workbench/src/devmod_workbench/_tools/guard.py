@@ -67,6 +67,13 @@ FILL = 0xFD
 #: Each part of memory begins and ends at a multiple of this: WebGPU and Vulkan copy whole words.
 _UNIT = 16
 
+#: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by
+#: luck, differs in one of the guards too.
+_ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
+#: The value of each byte of a new array in the two guards: float32 has -4.2e37 and 0.05, so that
+#: neither a square nor the sign hides it.
+_FILLS = (FILL, 0x3D)
+
 
 class Zones(NamedTuple):
     """The zones of a guard.
@@ -152,14 +159,6 @@ def guard(
         checks = SourceChecks(fspath(sanitize), "guard(sanitize=)")
     with replaced(_methods(Zones(bytes, _numbers, checks=checks)), order=0):
         yield
-
-
-#: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by
-#: luck, differs in one of the guards too.
-_ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
-#: The value of each byte of a new array in the two guards: float32 has -4.2e37 and 0.05, so that
-#: neither a square nor the sign hides it.
-_FILLS = (FILL, 0x3D)
 
 
 def guarded_twice(

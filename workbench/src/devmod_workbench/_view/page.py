@@ -6,6 +6,13 @@ from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 
+#: The parts of the page in the source tree, relative to the folder of this distribution.
+#: hatch_build.py reads this table.
+PAGE = {
+    "": "../extras/browser/page",
+    "devmod-webgpu": "../extras/browser/js/src",
+}
+
 
 def page() -> dict[str, Path]:
     """Return the folders of the page by their URL path. "" is the path of the page itself."""
@@ -14,11 +21,3 @@ def page() -> dict[str, Path]:
         return {"": web}
     project = _HERE.parents[2]
     return {name: project / path for name, path in PAGE.items()}
-
-
-#: The parts of the page in the source tree, relative to the folder of this distribution.
-#: hatch_build.py reads this table.
-PAGE = {
-    "": "../extras/browser/page",
-    "devmod-webgpu": "../extras/browser/js/src",
-}
