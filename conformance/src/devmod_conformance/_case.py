@@ -18,6 +18,22 @@ if TYPE_CHECKING:
     Arguments = Callable[["np.random.Generator"], Sequence[Any]]
     Dims = int | Sequence[int] | None
 
+#: The names of C for the types of scalars, by devmod's names, such as for kernels that store a
+#: scalar of each (`Conformance.scalars`).
+C_SCALARS = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float32": "float",
+    "float64": "double",
+}
+
 
 @dataclass(eq=False)
 class Call:
@@ -327,21 +343,6 @@ class Conformance:
 # of these kernels.
 
 
-#: The names of C for the types of scalars, by devmod's names, such as for kernels that store a
-#: scalar of each (`Conformance.scalars`).
-C_SCALARS = {
-    "bool": "bool",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "int16": "short",
-    "uint16": "unsigned short",
-    "int32": "int",
-    "uint32": "unsigned",
-    "int64": "long long",
-    "uint64": "unsigned long long",
-    "float32": "float",
-    "float64": "double",
-}
 _FACTOR, _SUMMAND = 1664525, 1013904223
 
 

@@ -45,6 +45,15 @@ _RECORDED = (
     *("tempfile.", "os.mkdir"),
 )
 
+#: The interrupts of the first use, which opens the driver, and the limit on the seconds before
+#: each.
+_FIRST = 4
+_FIRST_SECONDS = 0.2
+#: The most uses for each interrupt: a use may end before its interrupt comes.
+_MAX_USES = 20
+#: The most seconds until the calls are complete whose waits were interrupted.
+_COMPLETION_SECONDS = 15
+
 
 class Watch:
     """Records imports of the driver, its libraries and programs, opened files, network access and
@@ -503,16 +512,6 @@ def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[st
 
 
 # -- interrupts at random moments
-
-
-#: The interrupts of the first use, which opens the driver, and the limit on the seconds before
-#: each.
-_FIRST = 4
-_FIRST_SECONDS = 0.2
-#: The most uses for each interrupt: a use may end before its interrupt comes.
-_MAX_USES = 20
-#: The most seconds until the calls are complete whose waits were interrupted.
-_COMPLETION_SECONDS = 15
 
 
 def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:

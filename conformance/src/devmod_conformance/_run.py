@@ -17,6 +17,15 @@ from devmod_conformance._row import FAILED, Result, Row
 
 GROUP = "devmod.conformance"
 
+#: A row may start this many processes one after the other (R38), and each has the time
+#: `Conformance.timeout`.
+_PROCESSES = 3
+#: The seconds in which the process must end after its last row. Row R8 checks what it does at exit.
+_EXIT_TIMEOUT = 10
+
+#: The least timeout of cases whose every place is interrupted, in seconds.
+_ALL_PLACES_TIMEOUT = 4 * 3600.0
+
 
 def rows() -> tuple[Row, ...]:
     """Return all rows, in the order of the contract."""
@@ -119,17 +128,6 @@ def select_rows(only: Iterable[str]) -> list[Row]:
 
 # -- Runs rows in another process. If the backend ends that process or hangs, only the current row
 # fails.
-
-
-#: A row may start this many processes one after the other (R38), and each has the time
-#: `Conformance.timeout`.
-_PROCESSES = 3
-#: The seconds in which the process must end after its last row. Row R8 checks what it does at exit.
-_EXIT_TIMEOUT = 10
-
-
-#: The least timeout of cases whose every place is interrupted, in seconds.
-_ALL_PLACES_TIMEOUT = 4 * 3600.0
 
 
 def _find(kind: str, all_places: bool) -> Conformance:

@@ -51,6 +51,10 @@ from devmod_conformance._turn import device_turn
 #: The seconds between two compilations. A time in whole seconds differs then.
 _APART = 1.1
 
+_THREADS = 8
+#: The seconds that a build is delayed, so that all threads ask during the build.
+_DELAY = 0.05
+
 
 @row("R38-compiled")
 def reproducible_output(case: Conformance) -> None:
@@ -282,11 +286,6 @@ def _part(one: bytes, other: bytes) -> str:
     )
     begin = max(0, at - 8)
     return f"from byte {at} on, {one[begin : at + 24]!r} and {other[begin : at + 24]!r}"
-
-
-_THREADS = 8
-#: The seconds that a build is delayed, so that all threads ask during the build.
-_DELAY = 0.05
 
 
 class BuildError(Exception):

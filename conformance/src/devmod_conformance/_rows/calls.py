@@ -44,6 +44,14 @@ _Triple = tuple[int, int, int]
 #: The launch tags of a grid or block dimension (R35), and the keyword argument of each.
 _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
 
+#: The number of threads in the largest block that the row tries. No device has as many.
+_LARGEST_BLOCK = 1 << 21
+
+#: The tolerance for a float scalar.
+_ROUNDING = 1e-5
+
+_NO_PACKS = "the backend takes no array as several values of a kernel"
+
 
 @row("R34-invalid")
 def invalid_arguments(case: Conformance) -> None:
@@ -378,10 +386,6 @@ def _threads_of(grid: _Triple, block: _Triple) -> _Triple:
     return grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]
 
 
-#: The number of threads in the largest block that the row tries. No device has as many.
-_LARGEST_BLOCK = 1 << 21
-
-
 @row("R34-limit")
 def block_limit(case: Conformance) -> None:
     """Each block that is accepted computes the result. A block that is too large raises
@@ -414,10 +418,6 @@ def block_limit(case: Conformance) -> None:
                 )
                 break
             compare_arrays(call, arguments, reference_arrays(call), description)
-
-
-#: The tolerance for a float scalar.
-_ROUNDING = 1e-5
 
 
 @row("R34-floats")
@@ -714,9 +714,6 @@ def packs(case: Conformance) -> None:
         fault = f"with {given[number].ndim} dimensions of argument {number + 1}"
         with expect_argument_error(case, call, fault, f"p{number}"):
             launch(case, function, given, **call.keywords)
-
-
-_NO_PACKS = "the backend takes no array as several values of a kernel"
 
 
 def _has_shape_behind(arguments: Sequence[Any], number: int) -> bool:

@@ -46,6 +46,35 @@ from devmod_conformance._turn import device_turn
 from devmod_runtime import identity_of
 from devmod_workbench import device_problem
 
+_IDLE_SECONDS = 0.05
+#: The launches between two events take about this long, if `_MAX_LAUNCHES` are enough.
+_BUSY_SECONDS = 0.02
+_MAX_LAUNCHES = 5000
+_ROUNDS = 8
+#: The times of a launch that must agree with the host's clock, and the launches that are timed for
+#: them. Other processes may slow down some of the launches, on either clock.
+_AGREEING = 3
+_ATTEMPTS = 12
+#: The device's clock may be this much faster or slower than the host's, and may have steps of
+#: `_STEP` seconds.
+_DRIFT = 0.05
+_STEP = 0.0005
+#: The seconds of equal launches may differ by this factor, since other processes may use the
+#: device.
+_SPREAD = 10
+
+#: More bytes than any device has.
+_ABSURD_SIZE = 1 << 56
+
+#: The launches that are queued before a copy over what the last of them reads.
+_QUEUED = 10
+
+#: The arrays that are free at the same time. A backend may use one again after others.
+_FREED = 24
+
+#: Two variants that one payload is: each computes what the function computes.
+_TUNE = {"constants": ["variant"], "variants": [{"values": [1]}, {"values": [2]}]}
+
 
 @row("R20-unknown")
 def unknown_global(case: Conformance) -> None:
@@ -462,24 +491,6 @@ def _twice(call: Call) -> list[Any]:
 # -- Times of events and of launches.
 
 
-_IDLE_SECONDS = 0.05
-#: The launches between two events take about this long, if `_MAX_LAUNCHES` are enough.
-_BUSY_SECONDS = 0.02
-_MAX_LAUNCHES = 5000
-_ROUNDS = 8
-#: The times of a launch that must agree with the host's clock, and the launches that are timed for
-#: them. Other processes may slow down some of the launches, on either clock.
-_AGREEING = 3
-_ATTEMPTS = 12
-#: The device's clock may be this much faster or slower than the host's, and may have steps of
-#: `_STEP` seconds.
-_DRIFT = 0.05
-_STEP = 0.0005
-#: The seconds of equal launches may differ by this factor, since other processes may use the
-#: device.
-_SPREAD = 10
-
-
 @row("R37-elapsed")
 def elapsed(case: Conformance) -> None:
     """Event.elapsed and Launch.time are at most what the host measures around them, and at least
@@ -606,14 +617,6 @@ def _range_text(seconds: float, least: float, most: float, subject: str) -> str:
 # -- Arrays: copies, zeros, views, the current stream, too little memory, DLPack.
 
 
-#: More bytes than any device has.
-_ABSURD_SIZE = 1 << 56
-
-
-#: The launches that are queued before a copy over what the last of them reads.
-_QUEUED = 10
-
-
 @row("R37-copies")
 def copies(case: Conformance) -> None:
     """Copies between arrays and with the host are complete, and in the order of a stream."""
@@ -703,10 +706,6 @@ def _check_queued_copies(case: Conformance, call: Call, function: Any, device: A
             call, to_host(copied), reference_arrays(call), "copied on the stream of the launch"
         )
     compare_arrays(call, to_host(arrays), arguments, "copied to after the launch")
-
-
-#: The arrays that are free at the same time. A backend may use one again after others.
-_FREED = 24
 
 
 @row("R37-zeros")
@@ -923,8 +922,6 @@ class _Exporter:
 
 # -- tuned functions
 
-#: Two variants that one payload is: each computes what the function computes.
-_TUNE = {"constants": ["variant"], "variants": [{"values": [1]}, {"values": [2]}]}
 _FIRST, _SECOND = ({"variant": 1}, {"variant": 2})
 
 

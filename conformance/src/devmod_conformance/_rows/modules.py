@@ -37,6 +37,26 @@ from devmod_conformance._rows._tools import (
     usable_samples,
 )
 
+#: The beginnings of the lines that Python prints for errors at exit.
+_EXIT_ERRORS = (
+    "Traceback (most recent call last)",
+    "Exception ignored",
+    "Error in atexit",
+    "Error in sys.",
+    "Fatal Python error",
+)
+
+_DRIVER = ("imports ", "opens the library ", "searches the program ", "starts the program ")
+#: The events of network access and of started programs.
+_OUTSIDE = (
+    "does socket.",
+    "does subprocess.",
+    "does os.system",
+    "does os.exec",
+    "does os.posix_spawn",
+    "does os.fork",
+)
+
 # -- The entries that the backend registers, and their look-up.
 
 
@@ -130,16 +150,6 @@ def lazy_imports(case: Conformance) -> None:
             if event.startswith(("imports ", "opens the library "))
         ]
         require(not driver, f"{name} {summarize(driver)}")
-
-
-#: The beginnings of the lines that Python prints for errors at exit.
-_EXIT_ERRORS = (
-    "Traceback (most recent call last)",
-    "Exception ignored",
-    "Error in atexit",
-    "Error in sys.",
-    "Fatal Python error",
-)
 
 
 @row("R8")
@@ -453,18 +463,6 @@ def _read(folder: str, name: str) -> bytes:
 
 # -- Texts that a user reads: source, and the errors for unknown names, a missing runtime and a
 # missing driver.
-
-
-_DRIVER = ("imports ", "opens the library ", "searches the program ", "starts the program ")
-#: The events of network access and of started programs.
-_OUTSIDE = (
-    "does socket.",
-    "does subprocess.",
-    "does os.system",
-    "does os.exec",
-    "does os.posix_spawn",
-    "does os.fork",
-)
 
 
 @row("R23-lazy")

@@ -30,6 +30,22 @@ from devmod_conformance._rows._tools import (
     samples_with_calls,
 )
 
+#: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
+_CHILD_TIME = 1 / 3
+_HANG_REMEDY = (
+    ". Call devmod_runtime.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
+    "calls the driver"
+)
+_INTERRUPT_REMEDY = (
+    ". An interrupt may come after every call in Python: acquire locks in `with` statements, change state in one step, and see the "
+    "requirements of docs/backend.md"
+)
+_INTERRUPTS = 50
+#: The uses of R61.
+_USES = 6
+#: The time of R61 as a multiple of `Conformance.timeout`. A row may take three times as long.
+_PLACES_TIME = 2
+
 
 @row("R33-several")
 def several_devices(case: Conformance) -> None:
@@ -64,23 +80,6 @@ def several_devices(case: Conformance) -> None:
             continue
         require(not types, f"{use} raises {raised}")
         _compare(call, step["arguments"], reference_arrays(call), step["use"])
-
-
-#: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
-_CHILD_TIME = 1 / 3
-_HANG_REMEDY = (
-    ". Call devmod_runtime.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
-    "calls the driver"
-)
-_INTERRUPT_REMEDY = (
-    ". An interrupt may come after every call in Python: acquire locks in `with` statements, change state in one step, and see the "
-    "requirements of docs/backend.md"
-)
-_INTERRUPTS = 50
-#: The uses of R61.
-_USES = 6
-#: The time of R61 as a multiple of `Conformance.timeout`. A row may take three times as long.
-_PLACES_TIME = 2
 
 
 @row("R37-forks")

@@ -31,6 +31,41 @@ from devmod_conformance._rows._tools import (
     usable_samples,
 )
 
+#: The variables that hide devices from the drivers of several vendors.
+_NO_DEVICE = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "HIP_VISIBLE_DEVICES": "",
+    "ROCR_VISIBLE_DEVICES": "",
+    "OCL_ICD_VENDORS": "/nowhere",
+}
+
+#: The total size of the damaged bytes of one row.
+_MAX_TOTAL = 16 << 20
+_WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    2**63,
+    1.5,
+    "",
+    "x",
+    b"",
+    b"x",
+    [],
+    [[]],
+    {},
+    {"x": 1},
+    {"x": []},
+)
+_LENGTHS = (
+    b"\xdd\xff\xff\xff\xff",
+    b"\xdf\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",
+    b"\xdb\xff\xff\xff\xff",
+    b"\xc9\xff\xff\xff\xff\x01",
+)
+
 
 @row("R5-buffers")
 def any_buffer(case: Conformance) -> None:
@@ -214,15 +249,6 @@ def every_host(case: Conformance) -> None:
                 )
 
 
-#: The variables that hide devices from the drivers of several vendors.
-_NO_DEVICE = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "HIP_VISIBLE_DEVICES": "",
-    "ROCR_VISIBLE_DEVICES": "",
-    "OCL_ICD_VENDORS": "/nowhere",
-}
-
-
 def _flat(code: Any) -> bytes:
     return (
         b"".join(name.encode() + bytes(each) for name, each in code.items())
@@ -246,34 +272,6 @@ def _first_error(steps: list[tuple[str, dict[str, Any]]]) -> str:
 
 
 # -- A module's bytes in other forms of msgpack, and damaged bytes.
-
-
-#: The total size of the damaged bytes of one row.
-_MAX_TOTAL = 16 << 20
-_WRONG: tuple[Any, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    2**63,
-    1.5,
-    "",
-    "x",
-    b"",
-    b"x",
-    [],
-    [[]],
-    {},
-    {"x": 1},
-    {"x": []},
-)
-_LENGTHS = (
-    b"\xdd\xff\xff\xff\xff",
-    b"\xdf\xff\xff\xff\xff",
-    b"\xc6\xff\xff\xff\xff",
-    b"\xdb\xff\xff\xff\xff",
-    b"\xc9\xff\xff\xff\xff\x01",
-)
 
 
 def fields_of(data: bytes) -> list[Any]:
