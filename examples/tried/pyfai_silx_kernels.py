@@ -48,6 +48,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, str | int]]] = {
 }
 generator = np.random.default_rng(82)
 
+_ROWS = {"threads": (16, 32), "block": (1, 32)}
+_LINES = {"threads": (32, 16), "block": (32, 1)}
+
+_TILE = {"grid": (1, 1), "block": (16, 16)}
+_CSR_GRID = {"grid": 20, "block": 32}
+
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
     """Return random floats from 0 to 1."""
@@ -81,8 +87,6 @@ _SORT = {"g_data": floats(16 * 256), "l_data": Local(per_thread=32)}
 _COLUMNS = {"src": floats(16 * 256), "mean": floats(16), "std": floats(16), "dummy": -1.0}
 _COLUMNS |= {"l_data": Local(per_thread=20)}
 _SIGMA = {**_COLUMNS, "sigma_lo": 3.0, "sigma_hi": 3.0, "max_iter": 3}
-_ROWS = {"threads": (16, 32), "block": (1, 32)}
-_LINES = {"threads": (32, 16), "block": (32, 1)}
 _BACKPROJ = {
     "num_proj": 20,
     "num_bins": 32,
@@ -95,8 +99,6 @@ _BACKPROJ = {
     "d_axis_s": np.full(20, 16, np.float32),
     "shared2": Local(768),
 }
-_TILE = {"grid": (1, 1), "block": (16, 16)}
-_CSR_GRID = {"grid": 20, "block": 32}
 #: For each kernel: its arguments, and the keywords of its launch.
 CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "bsort_all": (

@@ -14,6 +14,11 @@ import devmod
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 RADIUS, SPACE, RANGE = 3, 2.0, 0.15  # the defaults in devmod.toml
 
+#: The largest difference of each step from NumPy. A level of 255 where a result lies between two,
+#: and another because samplers have weights of 8 bits. A texel whose luminance lies between two
+#: levels may count as either.
+TOLERANCES = {"resize": 1.6, "bilateral": 1.0, "histogram": 8.0, "mapping": 1e-5, "equalize": 1.6}
+
 
 def make_picture(width: int = 160, height: int = 120) -> Picture:
     """Return a dark picture with hills of color and some noise."""
@@ -77,12 +82,6 @@ def equalize(picture: Picture, table: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     return np.concatenate(
         [np.minimum(picture[..., :3] / 255 * factor[..., None], 1), picture[..., 3:] / 255], -1
     )
-
-
-#: The largest difference of each step from NumPy. A level of 255 where a result lies between two,
-#: and another because samplers have weights of 8 bits. A texel whose luminance lies between two
-#: levels may count as either.
-TOLERANCES = {"resize": 1.6, "bilateral": 1.0, "histogram": 8.0, "mapping": 1e-5, "equalize": 1.6}
 
 
 def check(

@@ -20,6 +20,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_FLAGS = (
+    *("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared"),
+    "-ffp-contract=off",  # the same results as NumPy; a fused multiply-add rounds once
+    # Errors of the compiler instead of crashes at run time.
+    *(
+        f"-Werror={name}"
+        for name in (
+            "implicit-function-declaration",
+            "incompatible-pointer-types",
+            "int-conversion",
+        )
+    ),
+)
+_NO_COMPILER = (
+    "no C compiler was found, and the host backend runs C: {why}. Install one (Debian, Ubuntu: apt-get install gcc; "
+    "Fedora: dnf install gcc; macOS: xcode-select --install), or name one in the environment variable CC"
+)
+
 
 def _declare() -> Any:
     """Return cffi's interface with the types of all calls."""
@@ -46,24 +64,6 @@ except ImportError as error:
 
 #: The names of the two parts of a translation unit in the compiler's messages.
 SOURCE, LAUNCH = "<source>", "<launch>"
-
-_FLAGS = (
-    *("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared"),
-    "-ffp-contract=off",  # the same results as NumPy; a fused multiply-add rounds once
-    # Errors of the compiler instead of crashes at run time.
-    *(
-        f"-Werror={name}"
-        for name in (
-            "implicit-function-declaration",
-            "incompatible-pointer-types",
-            "int-conversion",
-        )
-    ),
-)
-_NO_COMPILER = (
-    "no C compiler was found, and the host backend runs C: {why}. Install one (Debian, Ubuntu: apt-get install gcc; "
-    "Fedora: dnf install gcc; macOS: xcode-select --install), or name one in the environment variable CC"
-)
 
 
 class Compiler:

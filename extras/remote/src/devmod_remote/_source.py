@@ -83,6 +83,36 @@ _INSTEAD = {
     ),
 }
 
+#: Names of files are in listings and in backups. With so many iterations, a guess at a password
+#: takes 20 ms.
+_ITERATIONS = 100_000
+
+#: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own
+#: text: its distribution may have another name, which anyone may register.
+_REQUIREMENTS = {
+    "adlfs": "adlfs",
+    "boxfs": "boxfs",
+    "distributed": "distributed",
+    "dvc": "dvc",
+    "gcsfs": "gcsfs",
+    "ossfs": "ossfs",
+    "paramiko": "paramiko",
+    "pyarrow": "pyarrow",
+    "pygit2": "pygit2",
+    "requests": "requests",
+    "s3fs": "s3fs",
+    "tosfs": "tosfs",
+    "wandbfs": "wandbfs",
+    "dropboxdrivefs": "fsspec[dropbox]",
+    "fsspec_xrootd": "fsspec-xrootd",
+    "huggingface_hub": "huggingface-hub",
+    "lakefs_spec": "lakefs-spec",
+    "libarchive": "libarchive-c",
+    "morefs": "morefs[asynclocalfs]",
+    "smbclient": "smbprotocol",
+    "webdav4": "webdav4[fsspec]",
+}
+
 
 class UrlSource:
     """A bundle at a URL. No connection is used after a read, and a forked process reads too.
@@ -461,11 +491,6 @@ def _secrets_of(url: str) -> list[str]:
 # `storage_options`.
 
 
-#: Names of files are in listings and in backups. With so many iterations, a guess at a password
-#: takes 20 ms.
-_ITERATIONS = 100_000
-
-
 def key_of(url: str, options: Mapping[str, Any], *, has_secrets: bool) -> str:
     """Return the key. Another endpoint or account has another one, and it shows no secret.
 
@@ -512,33 +537,6 @@ def _text_of(value: object) -> str:
 
 
 # -- The packages that fsspec's file systems need, and the commands that install them.
-
-
-#: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own
-#: text: its distribution may have another name, which anyone may register.
-_REQUIREMENTS = {
-    "adlfs": "adlfs",
-    "boxfs": "boxfs",
-    "distributed": "distributed",
-    "dvc": "dvc",
-    "gcsfs": "gcsfs",
-    "ossfs": "ossfs",
-    "paramiko": "paramiko",
-    "pyarrow": "pyarrow",
-    "pygit2": "pygit2",
-    "requests": "requests",
-    "s3fs": "s3fs",
-    "tosfs": "tosfs",
-    "wandbfs": "wandbfs",
-    "dropboxdrivefs": "fsspec[dropbox]",
-    "fsspec_xrootd": "fsspec-xrootd",
-    "huggingface_hub": "huggingface-hub",
-    "lakefs_spec": "lakefs-spec",
-    "libarchive": "libarchive-c",
-    "morefs": "morefs[asynclocalfs]",
-    "smbclient": "smbprotocol",
-    "webdav4": "webdav4[fsspec]",
-}
 
 
 def describe_import(error: ImportError) -> str:
