@@ -33,6 +33,8 @@ EXTRAS = {
     "devmod-opencl": "[pocl,intel]" if (VENV / "lib" / "libintelocl.so").exists() else "[pocl]"
 }
 
+BEGUN = time.monotonic()
+
 
 def step(text: str) -> None:
     """Print the next step, and the seconds since the start."""
@@ -180,7 +182,6 @@ def main() -> None:
     )
 
 
-BEGUN = time.monotonic()
 if __name__ == "__main__":
     try:
         main()

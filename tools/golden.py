@@ -55,6 +55,53 @@ SHADER = devmod.FunctionInfo(
     ),
 )
 
+_ANY = devmod.FunctionInfo(
+    "_Z5blendPfS_N3lib4SizeE",
+    ("handle", "handle", "handle", "handle", "uint8x12", "bfloat16", "bool", "int64x2"),
+    ("blockIdx.x", "threadIdx.x", "clusterCtaIdx.x", "tirx.use_programtic_dependent_launch"),
+    (),
+    devmod.Interface(
+        [
+            devmod.Param("größe", "buffer", "float16", "r", 0),
+            devmod.Param("scratch", "local", "float32"),
+            devmod.Param("picture", "image", access="w", at=(0, 2)),
+            devmod.Param("how", "sampler", at=(0, 3)),
+            devmod.Param("size", "scalar", "uint8x12", align=4),
+            devmod.Param("weight", "uniform", "bfloat16", at=(1, 0)),
+            devmod.Param("", "scalar", "bool"),
+            devmod.Param("at", "scalar", "int64x2", at=(0, 16)),
+        ],
+        [devmod.Block((0, 1), 32), devmod.Block(7, 4)],
+    ),
+)
+
+_M = devmod.Member
+_VIEW = _M("view", offset=16, members=[_M("scale", "float32"), _M("at", "float32x3", 16)], size=32)
+_STRUCT = [
+    _M("n", "int32", extra={"of tomorrow": 1}),
+    _VIEW,
+    _M("w", "float32", 48, shape=[2, 2], strides=[8, 4]),
+    _M("", "uint8", 80),
+]
+_MATRIX = [_M("", "float32x3", shape=[3], strides=[16])]
+_SCENE = devmod.FunctionInfo(
+    "main",
+    ("handle", "uint8x96", "uint8x44", "handle"),
+    ("blockIdx.x", "threadIdx.x"),
+    (),
+    devmod.Interface(
+        [
+            devmod.Param("hist", "buffer", "uint32", "rw", (0, 0), size=64),
+            devmod.Param("scene", "uniform", "uint8x96", at=(0, 1), align=16, members=_STRUCT),
+            devmod.Param("m", "scalar", "uint8x44", at=(0, 16), align=16, members=_MATRIX),
+            devmod.Param("scratch", "local", "float32", default=devmod.Local(per_thread=4)),
+        ],
+        [devmod.Block("push", 64)],
+        default_block=(32, 2, 1),
+        open_block=True,
+    ),
+)
+
 
 def modules() -> Iterator[devmod.Module]:
     """Yield a module of each kind."""
@@ -88,27 +135,6 @@ def tree() -> devmod.Module:
     for module in rest[3:]:
         cuda.import_module(module)
     return devmod.bundle(cuda, *rest[:3])
-
-
-_ANY = devmod.FunctionInfo(
-    "_Z5blendPfS_N3lib4SizeE",
-    ("handle", "handle", "handle", "handle", "uint8x12", "bfloat16", "bool", "int64x2"),
-    ("blockIdx.x", "threadIdx.x", "clusterCtaIdx.x", "tirx.use_programtic_dependent_launch"),
-    (),
-    devmod.Interface(
-        [
-            devmod.Param("größe", "buffer", "float16", "r", 0),
-            devmod.Param("scratch", "local", "float32"),
-            devmod.Param("picture", "image", access="w", at=(0, 2)),
-            devmod.Param("how", "sampler", at=(0, 3)),
-            devmod.Param("size", "scalar", "uint8x12", align=4),
-            devmod.Param("weight", "uniform", "bfloat16", at=(1, 0)),
-            devmod.Param("", "scalar", "bool"),
-            devmod.Param("at", "scalar", "int64x2", at=(0, 16)),
-        ],
-        [devmod.Block((0, 1), 32), devmod.Block(7, 4)],
-    ),
-)
 
 
 class Stranger(devmod.Module):
@@ -300,34 +326,6 @@ def from_tvm() -> devmod.Module:
     """Return a tree that TVM exported, with the node of the host library at its root."""
     blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd_const.opencl+const_loader.tvmimports"
     return devmod.interop.tvm.load_imports(blob.read_bytes())
-
-
-_M = devmod.Member
-_VIEW = _M("view", offset=16, members=[_M("scale", "float32"), _M("at", "float32x3", 16)], size=32)
-_STRUCT = [
-    _M("n", "int32", extra={"of tomorrow": 1}),
-    _VIEW,
-    _M("w", "float32", 48, shape=[2, 2], strides=[8, 4]),
-    _M("", "uint8", 80),
-]
-_MATRIX = [_M("", "float32x3", shape=[3], strides=[16])]
-_SCENE = devmod.FunctionInfo(
-    "main",
-    ("handle", "uint8x96", "uint8x44", "handle"),
-    ("blockIdx.x", "threadIdx.x"),
-    (),
-    devmod.Interface(
-        [
-            devmod.Param("hist", "buffer", "uint32", "rw", (0, 0), size=64),
-            devmod.Param("scene", "uniform", "uint8x96", at=(0, 1), align=16, members=_STRUCT),
-            devmod.Param("m", "scalar", "uint8x44", at=(0, 16), align=16, members=_MATRIX),
-            devmod.Param("scratch", "local", "float32", default=devmod.Local(per_thread=4)),
-        ],
-        [devmod.Block("push", 64)],
-        default_block=(32, 2, 1),
-        open_block=True,
-    ),
-)
 
 
 def structs() -> devmod.Module:

@@ -28,6 +28,32 @@ ABOUT = (
     "comes from anywhere else."
 )
 
+BLOB = b"\xa2cl\x80\xc4\x03abc"
+
+#: The bytes of a module with the functions "f" and "x".
+NAMED = b"\xa2cl\x82\xa1f\x94\xa1k\x90\x90\x90\xa1x\x94\xa1k\x90\x90\x90\xc4\x00"
+
+#: The bytes of constants of which one is a part, and of its elements.
+WITH_PART = b"\x81\xa1w\x93\x93\x02\x20\x01\x91\x02\x00\x80"
+ELEMENTS = bytes(range(8))
+
+#: For rules of UTF-8, invalid bytes and the nearest valid ones.
+_TEXTS = {
+    "the first surrogate": (b"\xed\x9f\xbf", b"\xed\xa0\x80"),
+    "the last surrogate": (b"\xee\x80\x80", b"\xed\xbf\xbf"),
+    "a long form of two bytes": (b"a\xc2\x80", b"a\xc1\xbf"),
+    "a long form of three bytes": (b"\xe0\xa0\x80", b"\xe0\x9f\xbf"),
+    "a long form of four bytes": (b"\xf0\x90\x80\x80", b"\xf0\x8f\xbf\xbf"),
+    "a character above the last one": (b"\xf4\x8f\xbf\xbf", b"\xf4\x90\x80\x80"),
+    "a first byte above the last one": (b"\xf4\x80\x80\x80", b"\xf5\x80\x80\x80"),
+    "a second byte that is a first one": (b"\xc3\xbf", b"\xc3\xc0"),
+    "a third byte that is a first one": (b"\xe1\x80\xbf", b"\xe1\x80\xc0"),
+    "a fourth byte of ASCII": (b"\xf1\x80\x80\x80", b"\xf1\x80\x80\x7f"),
+    "a character that is cut": (b"a\xe1\x80\x80", b"aa\xe1\x80"),
+}
+
+_INSIDE = {"type": "", "members": [{"name": "b", "offset": 0, "type": "int64"}]}
+
 
 # -- the readers
 
@@ -86,8 +112,6 @@ def reader_of(name: str) -> Callable[[bytes], None]:
 
 
 # -- bundles
-
-BLOB = b"\xa2cl\x80\xc4\x03abc"
 
 
 def entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
@@ -281,10 +305,6 @@ def _named(**changes: Any) -> bytes:
     return _page(entry(NAMED, functions=["f"], rank=0) | changes)
 
 
-#: The bytes of a module with the functions "f" and "x".
-NAMED = b"\xa2cl\x82\xa1f\x94\xa1k\x90\x90\x90\xa1x\x94\xa1k\x90\x90\x90\xc4\x00"
-
-
 def _pages() -> Iterator[tuple[str, bytes]]:
     """Yield files of two pages. The first one has the module with "f" and "x", and the second one
     has the names from "m" on.
@@ -476,10 +496,6 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
 
 
 # -- features, places and parts
-
-#: The bytes of constants of which one is a part, and of its elements.
-WITH_PART = b"\x81\xa1w\x93\x93\x02\x20\x01\x91\x02\x00\x80"
-ELEMENTS = bytes(range(8))
 
 
 def _of(data: bytes, **changes: Any) -> dict[str, Any]:
@@ -707,22 +723,6 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
 # -- ranges: what is at an end is valid, and what is one beyond it is not
 
 
-#: For rules of UTF-8, invalid bytes and the nearest valid ones.
-_TEXTS = {
-    "the first surrogate": (b"\xed\x9f\xbf", b"\xed\xa0\x80"),
-    "the last surrogate": (b"\xee\x80\x80", b"\xed\xbf\xbf"),
-    "a long form of two bytes": (b"a\xc2\x80", b"a\xc1\xbf"),
-    "a long form of three bytes": (b"\xe0\xa0\x80", b"\xe0\x9f\xbf"),
-    "a long form of four bytes": (b"\xf0\x90\x80\x80", b"\xf0\x8f\xbf\xbf"),
-    "a character above the last one": (b"\xf4\x8f\xbf\xbf", b"\xf4\x90\x80\x80"),
-    "a first byte above the last one": (b"\xf4\x80\x80\x80", b"\xf5\x80\x80\x80"),
-    "a second byte that is a first one": (b"\xc3\xbf", b"\xc3\xc0"),
-    "a third byte that is a first one": (b"\xe1\x80\xbf", b"\xe1\x80\xc0"),
-    "a fourth byte of ASCII": (b"\xf1\x80\x80\x80", b"\xf1\x80\x80\x7f"),
-    "a character that is cut": (b"a\xe1\x80\x80", b"aa\xe1\x80"),
-}
-
-
 def _nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -871,7 +871,6 @@ def _members(*members: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-_INSIDE = {"type": "", "members": [{"name": "b", "offset": 0, "type": "int64"}]}
 #: Interfaces with one invalid field.
 _INTERFACES: dict[str, dict[str, Any]] = {
     "members of a type that is no struct": _members({}, type="float32x2"),

@@ -38,6 +38,24 @@ CONSTANTS = (
     b"\x81\xa4init\x91\xa1w"
 )
 
+#: Values that version 1 does not have, in an interface or in its parameter `x`.
+_LATER: dict[str, dict[str, Any]] = {
+    "kind": {"kind": "tensor"},
+    "access": {"access": "atomic"},
+    "type": {"type": "float4_e3m0"},
+    "default": {"kind": "scalar", "type": "int32", "default": {"expression": ["n"]}},
+    "block": {"block": [1, 1, 1, 1]},
+    "fewer": {"params": []},
+    "image": {"kind": "image", "type": "4d"},
+    "sample": {"kind": "image", "type": "2d", "sample": "depth"},
+    "place": {"at": {"space": 1}},
+    "pack": {"pack": ["ptr:handle", "offset:int64"]},
+    "members": {"type": "uint8x4", "members": [{"name": "a", "offset": 0, "type": "int3x4"}]},
+    "shared": {"shared_memory": {"per_warp": 8}},
+    "tune": {"tune": {"constants": ["B"], "variants": [{"values": [1]}]}},
+}
+_OF_INTERFACE = ("params", "block", "shared_memory", "tune")
+
 
 def _record(data: bytes, **fields: Any) -> dict[str, Any]:
     return {**fields, "size": len(data), "sha256": hashlib.sha256(data).digest()}
@@ -96,25 +114,6 @@ def _cases() -> Iterator[tuple[str, bytes]]:
     yield "damaged functions", _functions(["fp16"])
     yield "newer programs", _programs(["later"])
     yield "damaged programs", _programs([])
-
-
-#: Values that version 1 does not have, in an interface or in its parameter `x`.
-_LATER: dict[str, dict[str, Any]] = {
-    "kind": {"kind": "tensor"},
-    "access": {"access": "atomic"},
-    "type": {"type": "float4_e3m0"},
-    "default": {"kind": "scalar", "type": "int32", "default": {"expression": ["n"]}},
-    "block": {"block": [1, 1, 1, 1]},
-    "fewer": {"params": []},
-    "image": {"kind": "image", "type": "4d"},
-    "sample": {"kind": "image", "type": "2d", "sample": "depth"},
-    "place": {"at": {"space": 1}},
-    "pack": {"pack": ["ptr:handle", "offset:int64"]},
-    "members": {"type": "uint8x4", "members": [{"name": "a", "offset": 0, "type": "int3x4"}]},
-    "shared": {"shared_memory": {"per_warp": 8}},
-    "tune": {"tune": {"constants": ["B"], "variants": [{"values": [1]}]}},
-}
-_OF_INTERFACE = ("params", "block", "shared_memory", "tune")
 
 
 def _functions(needs: list[str]) -> bytes:

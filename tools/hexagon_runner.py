@@ -39,6 +39,10 @@ FLAGS = (
     "-Werror",
 )
 
+#: The types of a section with symbols, and of a symbol that names a source file.
+_SYMBOLS = 2
+_FILE = 4
+
 
 # Where to change: a function that Hexagon kernels import
 #   here: `plugins/devmod-hexagon/runner/exports.c`; then `make hexagon-runner`. `docs/hexagon.md`
@@ -88,11 +92,6 @@ def build(*, strip: bool = True) -> bytes:
         }
         subprocess.run(command, cwd=FOLDER / "runner", env=environment, check=True)
         return out.read_bytes()
-
-
-#: The types of a section with symbols, and of a symbol that names a source file.
-_SYMBOLS = 2
-_FILE = 4
 
 
 def linked_files(program: bytes) -> set[str]:

@@ -52,26 +52,6 @@ _RECORDING = 600
 #: The limit in seconds where it is not known what the tests take.
 _LIMIT = 600
 
-
-class Room(NamedTuple):
-    """Sources and the tests that must notice a change of them.
-
-    Attributes
-    ----------
-    sources, tests
-        Patterns of files.
-    goal
-        The share of the changes that tests notice, in percent: with less, the run fails.
-    marker
-        The tests that run, by their markers.
-    """
-
-    sources: list[str]
-    tests: list[str]
-    goal: int
-    marker: str = "not volume"
-
-
 #: What core has of programs and of URLs.
 _USES_OF_CORE = [
     "tests/test_program_tools.py",
@@ -108,6 +88,27 @@ _USES_OF_WORKBENCH = [
     "tests/test_testing.py",
     "tests/test_program_tools.py",
 ]
+
+
+class Room(NamedTuple):
+    """Sources and the tests that must notice a change of them.
+
+    Attributes
+    ----------
+    sources, tests
+        Patterns of files.
+    goal
+        The share of the changes that tests notice, in percent: with less, the run fails.
+    marker
+        The tests that run, by their markers.
+    """
+
+    sources: list[str]
+    tests: list[str]
+    goal: int
+    marker: str = "not volume"
+
+
 ROOMS = {
     "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES, *_USES_OF_CORE], 97),
     "readers": Room(

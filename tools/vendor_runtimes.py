@@ -27,6 +27,34 @@ from typing import NamedTuple
 from environments import ROOT, VENV, InstallError, install, python_of
 from system import last_line, report
 
+_DRIVER = ("libcuda1", "libnvidia-ptxjitcompiler1")
+_PYTHON = (
+    "python3.11-minimal",
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libc6",
+    "libexpat1",
+    "libffi8",
+    "libgcc-s1",
+    "libstdc++6",
+    "zlib1g",
+)
+
+#: Debian has these programs in another folder than nvcc.
+_PROGRAMS = ("cudafe++", "fatbinary", "nvlink", "ptxas")
+_PROFILE = """
+SITE = $(_HERE_)/../site/nvidia
+NVVMIR_LIBRARY_DIR = $(SITE)/cuda_nvcc/nvvm/libdevice
+PATH += $(_HERE_):
+INCLUDES += "-I$(SITE)/cuda_runtime/include" "-I$(SITE)/cuda_nvcc/include" $(_SPACE_)
+LIBRARIES =+ $(_SPACE_) "-L$(_HERE_)"
+"""
+#: A program header of ELF for the stack, and the flag of a segment that is executed.
+_PT_GNU_STACK = 0x6474E551
+_EXECUTE = 1
+#: The keys of Debian's archive, in the package debian-archive-keyring of every Debian.
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
 
 class Runtime(NamedTuple):
     """Packages of a suite of Debian, with the library that tests open.
@@ -53,18 +81,6 @@ def _version(name: str) -> str:
         return name
 
 
-_DRIVER = ("libcuda1", "libnvidia-ptxjitcompiler1")
-_PYTHON = (
-    "python3.11-minimal",
-    "libpython3.11-minimal",
-    "libpython3.11-stdlib",
-    "libc6",
-    "libexpat1",
-    "libffi8",
-    "libgcc-s1",
-    "libstdc++6",
-    "zlib1g",
-)
 #: What to fetch. Debian 12's mesa-vulkan-drivers depends on the other libraries that HIP's runtime
 #: needs, Debian 13's on most of them.
 RUNTIMES = (
@@ -110,20 +126,6 @@ VOLUME = (
         ("nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131"),
     ),
 )
-#: Debian has these programs in another folder than nvcc.
-_PROGRAMS = ("cudafe++", "fatbinary", "nvlink", "ptxas")
-_PROFILE = """
-SITE = $(_HERE_)/../site/nvidia
-NVVMIR_LIBRARY_DIR = $(SITE)/cuda_nvcc/nvvm/libdevice
-PATH += $(_HERE_):
-INCLUDES += "-I$(SITE)/cuda_runtime/include" "-I$(SITE)/cuda_nvcc/include" $(_SPACE_)
-LIBRARIES =+ $(_SPACE_) "-L$(_HERE_)"
-"""
-#: A program header of ELF for the stack, and the flag of a segment that is executed.
-_PT_GNU_STACK = 0x6474E551
-_EXECUTE = 1
-#: The keys of Debian's archive, in the package debian-archive-keyring of every Debian.
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def main() -> int:

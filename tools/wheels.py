@@ -23,6 +23,21 @@ from task_lock import task_lock
 TVM = ROOT / "extras" / "tvm"
 WITH_TVM = ROOT / "build" / "frameworks"
 
+#: Builds the wheels, or the sdists, of the folders on the command line in one process: hatchling's
+#: start takes longer than most builds.
+_BUILD = """
+import os, sys
+import hatchling.build
+form, folder, *projects = sys.argv[1:]
+for project in projects:
+    os.chdir(project)
+    try:
+        getattr(hatchling.build, f"build_{form}")(folder)
+    except BaseException:
+        print("building the", form, "of", project, "failed:", flush=True)
+        raise
+"""
+
 
 def distributions() -> list[Path]:
     """Return the folders of all distributions: core, the plugins, those in examples/, and the
@@ -38,22 +53,6 @@ def distributions() -> list[Path]:
 def is_backend(table: Mapping[str, Any]) -> bool:
     """Return whether a distribution other than core makes modules."""
     return table["name"] != "devmod-core" and "devmod.create" in table.get("entry-points", {})
-
-
-#: Builds the wheels, or the sdists, of the folders on the command line in one process: hatchling's
-#: start takes longer than most builds.
-_BUILD = """
-import os, sys
-import hatchling.build
-form, folder, *projects = sys.argv[1:]
-for project in projects:
-    os.chdir(project)
-    try:
-        getattr(hatchling.build, f"build_{form}")(folder)
-    except BaseException:
-        print("building the", form, "of", project, "failed:", flush=True)
-        raise
-"""
 
 
 def build(folder: Path) -> list[Path]:

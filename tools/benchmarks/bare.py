@@ -36,6 +36,9 @@ path = _intel.library_path() if device.handle.platform.name.strip() == _intel.IN
 print(device.handle.platform.name.strip(), path, device, sep="\\n")
 """
 
+#: The threads of a block.
+BLOCK = 64
+
 
 def share_device(folder: Path) -> None:
     """Let pyopencl take devmod's OpenCL device, in this process and in those that it starts, and
@@ -78,10 +81,6 @@ def opencl_device(cl: Any) -> Any:
 
         name_processor(device)
     return device
-
-
-#: The threads of a block.
-BLOCK = 64
 
 
 class PyOpenCL:

@@ -37,6 +37,14 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < n) c[i] = a[i] + b[i]; }
 N = 64
 MANY = 64
 
+#: A contender, the contender that it is compared with, and the most that the ratio of their times
+#: may be.
+PROMISED = (
+    ("devmod, prepared", "by hand, one recorded", 1.15),
+    ("devmod, plain call", "by hand, recorded each time", 0.7),
+    ("devmod, 64 in a batch", "by hand, 64 recorded, one submission", 1.1),
+)
+
 
 class ByHand:
     """The same launch through the package `vulkan`."""
@@ -257,15 +265,6 @@ def contenders() -> dict[str, Callable[[], None]]:
         "by hand, 64 recorded, one submission": hand.record_and_submit_many,
         "devmod, 64 in a batch": batch,
     }
-
-
-#: A contender, the contender that it is compared with, and the most that the ratio of their times
-#: may be.
-PROMISED = (
-    ("devmod, prepared", "by hand, one recorded", 1.15),
-    ("devmod, plain call", "by hand, recorded each time", 0.7),
-    ("devmod, 64 in a batch", "by hand, 64 recorded, one submission", 1.1),
-)
 
 
 def main() -> int:

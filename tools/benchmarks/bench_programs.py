@@ -79,6 +79,52 @@ SHADERS = {
     "scale": ("a", "factor", "a[i] * {}factor"),
 }
 
+BATCH = "20 prepared launches in a batch"
+BOUND = "bound program"
+CALLS = "20 general calls"
+BATCHED = "20 general calls in a batch"
+CALL = "program, general call"
+NEW_CALLS = "20 general calls, new shapes"
+NEW_CALL = "program, new shapes"
+BEFORE = "20 prepared launches in a batch, before"
+FIRST_CALL = "load and first call"
+FIRST_BY_HAND = "load and first call by hand"
+BOUND_NOW = "bound program, alone in a process"
+WARM_UP = 5
+TURN = 25
+PAIRS = 5
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+
+#: Load a file and print the milliseconds of processor time until the result, from the imports on.
+FIRST = """
+import time
+began = time.process_time()
+import sys
+import numpy as np
+import devmod
+path, kind, n = sys.argv[1], sys.argv[2], 1024
+x = np.linspace(0, 0.1, n, dtype=np.float32)
+module = devmod.load(path)
+{}
+print((time.process_time() - began) * 1e3)
+"""
+SCRIPT_OF_PROGRAM = 'y = module["chain"](x, x, 0.5)'
+SCRIPT_BY_HAND = """
+device, extent = devmod.device(kind), {} if kind == "hexagon" else {"threads": n}
+add, square, scale = (module[name] for name in ("add", "square", "scale"))
+weight = current = device.from_numpy(x)
+one, two, even, odd = (device.empty(n, "float32") for _ in range(4))
+with device.default_stream.batch():
+    for number in range(5):
+        following = odd if number % 2 else even
+        square(current, one, n, **extent)
+        scale(one, two, n, 0.5, **extent)
+        add(two, weight, one, n, **extent)
+        add(one, current, following, n, **extent)
+        current = following
+y = current.numpy()
+"""
+
 
 def glsl(name: str) -> str:
     """Return a kernel in GLSL."""
@@ -304,53 +350,6 @@ def contenders(kind: str, file: Path, rounds: int) -> dict[str, Callable[[], obj
     for call in (hand, program):
         np.testing.assert_allclose(call(x, weight, factor).numpy(), wanted, rtol=1e-4)
     return result
-
-
-BATCH = "20 prepared launches in a batch"
-BOUND = "bound program"
-CALLS = "20 general calls"
-BATCHED = "20 general calls in a batch"
-CALL = "program, general call"
-NEW_CALLS = "20 general calls, new shapes"
-NEW_CALL = "program, new shapes"
-BEFORE = "20 prepared launches in a batch, before"
-FIRST_CALL = "load and first call"
-FIRST_BY_HAND = "load and first call by hand"
-BOUND_NOW = "bound program, alone in a process"
-WARM_UP = 5
-TURN = 25
-PAIRS = 5
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
-
-#: Load a file and print the milliseconds of processor time until the result, from the imports on.
-FIRST = """
-import time
-began = time.process_time()
-import sys
-import numpy as np
-import devmod
-path, kind, n = sys.argv[1], sys.argv[2], 1024
-x = np.linspace(0, 0.1, n, dtype=np.float32)
-module = devmod.load(path)
-{}
-print((time.process_time() - began) * 1e3)
-"""
-SCRIPT_OF_PROGRAM = 'y = module["chain"](x, x, 0.5)'
-SCRIPT_BY_HAND = """
-device, extent = devmod.device(kind), {} if kind == "hexagon" else {"threads": n}
-add, square, scale = (module[name] for name in ("add", "square", "scale"))
-weight = current = device.from_numpy(x)
-one, two, even, odd = (device.empty(n, "float32") for _ in range(4))
-with device.default_stream.batch():
-    for number in range(5):
-        following = odd if number % 2 else even
-        square(current, one, n, **extent)
-        scale(one, two, n, 0.5, **extent)
-        add(two, weight, one, n, **extent)
-        add(one, current, following, n, **extent)
-        current = following
-y = current.numpy()
-"""
 
 
 def first_call(kind: str, files: Mapping[str, Path], rounds: int) -> bool:

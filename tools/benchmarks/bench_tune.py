@@ -63,6 +63,9 @@ __kernel void sum_rows(__global float *y, __global const float *x, uint n) {
 }
 """
 
+#: The arguments of the product with a size N.
+GIVEN = {"a": "random[N,N]", "b": "random[N,N]", "c": "zeros[N,N]", **dict.fromkeys("mnk", "N")}
+
 
 def product(kind: str) -> devmod.Module:
     return devmod.compile(
@@ -84,10 +87,6 @@ def sums(kind: str) -> devmod.Module:
         grid="ceildiv(n, 1000)",
         block="BLOCK",
     )
-
-
-#: The arguments of the product with a size N.
-GIVEN = {"a": "random[N,N]", "b": "random[N,N]", "c": "zeros[N,N]", **dict.fromkeys("mnk", "N")}
 
 
 def tuned_module(kind: str) -> devmod.Module:

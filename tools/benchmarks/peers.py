@@ -79,6 +79,11 @@ func.func @softmax_{size}(%x: tensor<{matrix}xf32>) -> tensor<{matrix}xf32> {{
 }}
 """
 
+IREE = {
+    "llvm-cpu": ("local-task", ["--iree-llvmcpu-target-cpu=host"]),
+    "vulkan-spirv": ("vulkan", []),
+}
+
 
 def compile_devmod(kind: str, folder: Path) -> None:
     """Write a file for each kernel."""
@@ -308,12 +313,6 @@ def warp(_: str, __: Path) -> Functions:
         return y
 
     return {"axpy": call_axpy, "softmax": call_softmax}
-
-
-IREE = {
-    "llvm-cpu": ("local-task", ["--iree-llvmcpu-target-cpu=host"]),
-    "vulkan-spirv": ("vulkan", []),
-}
 
 
 def compile_iree(backend: str, folder: Path) -> None:

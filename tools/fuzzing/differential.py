@@ -46,6 +46,18 @@ VERDICTS = ("refused", "of_origins", "of_all")
 
 Reading = dict[str, Any]
 
+_BLOCK: dict[str, Any] = {"at": None, "size": 0, "name": ""}
+
+_MEMBER: dict[str, Any] = {
+    "name": "",
+    "offset": 0,
+    "type": "",
+    "members": [],
+    "size": 0,
+    "shape": [],
+    "strides": [],
+}
+
 
 def plain(value: Any) -> Any:
     """Return a value as JSON of JavaScript has it: with one type of numbers, and bytes in
@@ -401,18 +413,8 @@ _INTERFACE: dict[str, Any] = {
     "shared_memory": 0,
 }
 _INTERFACE |= {"needs": [], "open_block": False, "blocks": [], "params": []}
-_BLOCK: dict[str, Any] = {"at": None, "size": 0, "name": ""}
 _PARAM: dict[str, Any] = dict.fromkeys(("name", "kind", "type", "access", "format", "sample"), "")
 _PARAM |= {"at": None, "align": 0, "size": 0, "members": [], "pack": []}
-_MEMBER: dict[str, Any] = {
-    "name": "",
-    "offset": 0,
-    "type": "",
-    "members": [],
-    "size": 0,
-    "shape": [],
-    "strides": [],
-}
 
 
 def _whole(fields: dict[str, Any], keys: dict[str, Any]) -> Reading:

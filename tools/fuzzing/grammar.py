@@ -33,46 +33,6 @@ Tree = Any
 #: A change of an item of an array or a map.
 Change = Callable[[list[Any], int], None]
 
-
-class Sample(NamedTuple):
-    """A valid value by its name, and what writes a file with it or with a changed one."""
-
-    name: str
-    tree: Tree
-    write: Callable[[Tree, Random | None], bytes]
-
-
-def _tree(value: Any) -> Tree:
-    """Return a value with Pairs for its maps."""
-    if isinstance(value, dict):
-        return Pairs([[key, _tree(each)] for key, each in value.items()])
-    if isinstance(value, list):
-        return [_tree(each) for each in value]
-    return value
-
-
-def _record(data: bytes, **fields: Any) -> dict[str, Any]:
-    return fields | {"size": len(data), "sha256": hashlib.sha256(data).digest()}
-
-
-def _names(functions: Any) -> list[Any]:
-    """Return the names in a map of functions, as far as it is one."""
-    if not isinstance(functions, Pairs):
-        return []
-    return [key for key, _ in functions if isinstance(key, str)]
-
-
-def _file(data: bytes, record: dict[str, Any], attached: bytes | None = None) -> bytes:
-    """Return a file with one module, and with an attachment of its function `f`."""
-    blobs = data
-    page: dict[str, Any] = {"modules": [_record(data, **record, rank=0)]}
-    if attached is not None:
-        blobs = data.ljust(aligned(len(data)), b"\0") + attached if attached else data
-        page["attached"] = [_record(attached, function="f", tag="tuning+")]
-    packed = pack(_tree(page))
-    return headed({"candidates": 1, "pages": [row(packed, 1, len(blobs))]}, packed, blobs)
-
-
 _BUFFER = [3, 64, 1]
 _PLAIN = ["g", [_BUFFER], ["blockIdx.x"], [-1]]
 _PARAMS: list[dict[str, Any]] = [
@@ -125,6 +85,45 @@ _RECORDS: list[dict[str, Any]] = [
     | {"measured": [{"sizes": [9], "times": [[[64, "x"], 0.5, 7, 0.25], [[1, True], None]]}]},
     {"kind": "cuda", "measured": [{"sizes": [], "times": [[[], False]]}]},
 ]
+
+
+class Sample(NamedTuple):
+    """A valid value by its name, and what writes a file with it or with a changed one."""
+
+    name: str
+    tree: Tree
+    write: Callable[[Tree, Random | None], bytes]
+
+
+def _tree(value: Any) -> Tree:
+    """Return a value with Pairs for its maps."""
+    if isinstance(value, dict):
+        return Pairs([[key, _tree(each)] for key, each in value.items()])
+    if isinstance(value, list):
+        return [_tree(each) for each in value]
+    return value
+
+
+def _record(data: bytes, **fields: Any) -> dict[str, Any]:
+    return fields | {"size": len(data), "sha256": hashlib.sha256(data).digest()}
+
+
+def _names(functions: Any) -> list[Any]:
+    """Return the names in a map of functions, as far as it is one."""
+    if not isinstance(functions, Pairs):
+        return []
+    return [key for key, _ in functions if isinstance(key, str)]
+
+
+def _file(data: bytes, record: dict[str, Any], attached: bytes | None = None) -> bytes:
+    """Return a file with one module, and with an attachment of its function `f`."""
+    blobs = data
+    page: dict[str, Any] = {"modules": [_record(data, **record, rank=0)]}
+    if attached is not None:
+        blobs = data.ljust(aligned(len(data)), b"\0") + attached if attached else data
+        page["attached"] = [_record(attached, function="f", tag="tuning+")]
+    packed = pack(_tree(page))
+    return headed({"candidates": 1, "pages": [row(packed, 1, len(blobs))]}, packed, blobs)
 
 
 def _module(name: str, kind: str, fields: list[Any]) -> Sample:

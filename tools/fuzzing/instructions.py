@@ -34,16 +34,6 @@ INTEGRAL: dict[str, Callable[[Any], int]] = {
     "rp": math.ceil,
 }
 
-
-@cache
-def oracle() -> Any:
-    """Return the module extras/simulators/tests/ptx_oracle.py."""
-    sys.path.append(str(ROOT / "extras" / "simulators" / "tests"))
-    import ptx_oracle  # type: ignore[import-not-found, unused-ignore]
-
-    return ptx_oracle
-
-
 #: The bytes that each mode of prmt takes, for the four values of its selector.
 PERMUTATIONS = {
     "f4e": ("0123", "1234", "2345", "3456"),
@@ -53,6 +43,15 @@ PERMUTATIONS = {
     "ecr": ("0000", "0111", "0122", "0123"),
     "rc16": ("0101", "2323", "0101", "2323"),
 }
+
+
+@cache
+def oracle() -> Any:
+    """Return the module extras/simulators/tests/ptx_oracle.py."""
+    sys.path.append(str(ROOT / "extras" / "simulators" / "tests"))
+    import ptx_oracle  # type: ignore[import-not-found, unused-ignore]
+
+    return ptx_oracle
 
 
 def permute_by(mode: str) -> Callable[[int, int, int], int]:

@@ -14,6 +14,17 @@ from fuzzing.mutation import Pairs, assemble, bundle_of, pack
 #: A function that returns a file of about that many bytes.
 Maker = Callable[[int], bytes]
 
+_MAIN = "@compute @workgroup_size(1) fn main() {{ {body} }}\n"
+
+_NAME = int.from_bytes(b"main", "little")
+_HEAD = ((17, 1), (14, 0, 1))
+#: void, its function type, float, uint: ids 1 to 4.
+_TYPES = ((19, 1), (33, 2, 1), (22, 3, 32), (21, 4, 32, 0))
+
+_SIMULATED = b".version 8.0\n.target sm_90\n.address_size 64\n"
+
+_KERNEL = 'targets = ["opencl"]\n[kernels.a]\nsources = ["a.cl"]\n'
+
 
 def _u64(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}Q", *values)
@@ -278,8 +289,6 @@ def sections(size: int) -> bytes:
 
 # -- WGSL
 
-_MAIN = "@compute @workgroup_size(1) fn main() {{ {body} }}\n"
-
 
 def _wgsl(declarations: str, body: str = "") -> bytes:
     return (declarations + _MAIN.format(body=body)).encode()
@@ -369,12 +378,6 @@ def _spirv(bound: int, *instructions: tuple[int, ...]) -> bytes:
     for opcode, *operands in instructions:
         words += [(len(operands) + 1) << 16 | opcode, *operands]
     return struct.pack(f"<{len(words)}I", *words)
-
-
-_NAME = int.from_bytes(b"main", "little")
-_HEAD = ((17, 1), (14, 0, 1))
-#: void, its function type, float, uint: ids 1 to 4.
-_TYPES = ((19, 1), (33, 2, 1), (22, 3, 32), (21, 4, 32, 0))
 
 
 def _entry(number: int, function: int) -> tuple[int, ...]:
@@ -520,9 +523,6 @@ def ptx_kernels(size: int) -> bytes:
     ).encode()
 
 
-_SIMULATED = b".version 8.0\n.target sm_90\n.address_size 64\n"
-
-
 def ptx_comments(size: int) -> bytes:
     """Return PTX with many beginnings of comments and no end."""
     return _SIMULATED + b"/* " * (size // 3)
@@ -662,8 +662,6 @@ def offload_binaries(size: int) -> bytes:
 
 
 # -- manifests
-
-_KERNEL = 'targets = ["opencl"]\n[kernels.a]\nsources = ["a.cl"]\n'
 
 
 def manifest_keys(size: int) -> bytes:

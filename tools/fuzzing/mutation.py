@@ -125,6 +125,51 @@ _TYPES = (
     *([0, 0, 0], [255, 255, 65535], [2, 16, 1]),
 )
 
+#: msgpack.packb makes a new packer for each value.
+_PACKER = msgpack.Packer()
+#: Packs bytes as a text.
+_TEXT_PACKER = msgpack.Packer(use_bin_type=False)
+
+_FILE = {
+    16: 2,
+    18: 2,
+    20: 4,
+    24: 8,
+    32: 8,
+    40: 8,
+    48: 4,
+    52: 2,
+    54: 2,
+    56: 2,
+    58: 2,
+    60: 2,
+    62: 2,
+    4: 1,
+    5: 1,
+}
+_SECTION = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 4, 44: 4, 48: 8, 56: 8}
+_SEGMENT = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 8, 48: 8}
+_SYMBOL = {0: 4, 4: 1, 5: 1, 6: 2, 8: 8, 16: 8}
+
+_TOKEN = re.compile(r"\w+|\s+|//[^\n]*|[^\w\s]")
+_SIGNS = (*"()[]{}<>,;:=*&-+@#/", "//", "/*", "*/", "->", "\\", '"', "'", "\n")
+_LITERALS = (
+    *("0", "1", "-1", "2147483648", "4294967295", "4294967296", "18446744073709551616"),
+    *("0x", "0xffffffffffffffffff", "1e999", "0.5f", "1u"),
+)
+_BRACKETS = (
+    ("(", ")"),
+    ("[", "]"),
+    ("{", "}"),
+    ("array<", ", 2>"),
+    ("-", ""),
+    ("*", ""),
+    ("/*", "*/"),
+)
+
+#: json.dumps makes a new encoder for each value.
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
 
 # -- bytes
 
@@ -186,12 +231,6 @@ def unpack_all(data: bytes) -> list[Any]:
     if unpacker.tell() != len(data):
         raise ValueError("the last object is truncated")
     return result
-
-
-#: msgpack.packb makes a new packer for each value.
-_PACKER = msgpack.Packer()
-#: Packs bytes as a text.
-_TEXT_PACKER = msgpack.Packer(use_bin_type=False)
 
 
 def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
@@ -727,27 +766,6 @@ def mutate_tvm(data: bytes, random: Random) -> bytes:
 
 # -- ELF
 
-_FILE = {
-    16: 2,
-    18: 2,
-    20: 4,
-    24: 8,
-    32: 8,
-    40: 8,
-    48: 4,
-    52: 2,
-    54: 2,
-    56: 2,
-    58: 2,
-    60: 2,
-    62: 2,
-    4: 1,
-    5: 1,
-}
-_SECTION = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 4, 44: 4, 48: 8, 56: 8}
-_SEGMENT = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 8, 48: 8}
-_SYMBOL = {0: 4, 4: 1, 5: 1, 6: 2, 8: 8, 16: 8}
-
 
 def mutate_elf(data: bytes, random: Random) -> bytes:
     """Change fields of the header, of the section and program headers and of symbols, or the bytes
@@ -839,22 +857,6 @@ def mutate_spirv(data: bytes, random: Random) -> bytes:
 
 # -- text
 
-_TOKEN = re.compile(r"\w+|\s+|//[^\n]*|[^\w\s]")
-_SIGNS = (*"()[]{}<>,;:=*&-+@#/", "//", "/*", "*/", "->", "\\", '"', "'", "\n")
-_LITERALS = (
-    *("0", "1", "-1", "2147483648", "4294967295", "4294967296", "18446744073709551616"),
-    *("0x", "0xffffffffffffffffff", "1e999", "0.5f", "1u"),
-)
-_BRACKETS = (
-    ("(", ")"),
-    ("[", "]"),
-    ("{", "}"),
-    ("array<", ", 2>"),
-    ("-", ""),
-    ("*", ""),
-    ("/*", "*/"),
-)
-
 
 def mutate_text(words: Sequence[str]) -> Mutator:
     """Return a mutator of programs that moves, repeats, nests and replaces tokens, and takes others
@@ -915,10 +917,6 @@ def mutate_json(data: bytes, random: Random) -> bytes:
     objects = [tree]
     mutate_tree(objects, random)
     return _json_text(objects[0] if objects else None).encode("utf-8", "surrogateescape")[:MOST]
-
-
-#: json.dumps makes a new encoder for each value.
-_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def _json_text(value: Any) -> str:

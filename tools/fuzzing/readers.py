@@ -29,6 +29,43 @@ from devmod.interop import tvm
 from devmod.targets import KINDS
 from fuzzing import manifests, mutation, seeds
 
+#: Characters that control a terminal or the direction of text. A tab and a newline are harmless.
+HOSTILE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+#: The number of modules of a tree that are used one by one. A call may walk all imports, so all
+#: modules would take quadratic time.
+_MOST_MODULES = 3
+
+#: The suffixes of raw payloads.
+RAW = (
+    "cl",
+    "clbin",
+    "xclbin",
+    "aocx",
+    "spv",
+    "metal",
+    "metallib",
+    "wgsl",
+    "ptx",
+    "cubin",
+    "fatbin",
+    "cu",
+    "hsaco",
+    "hip",
+    "so",
+)
+
+#: Nested templates without an end, for which clang takes exponential time. A compiler may take any
+#: time (SECURITY.md).
+_OPEN_TEMPLATES = re.compile(r"(?:\w+\s*<\s*){12}")
+
+_ESCAPED = re.compile(r"Traceback \(most recent call last\)|--debug shows the traceback")
+
+#: The functions of the recorded containers.
+_ADD = {"add": devmod.FunctionInfo("add", ("handle", "handle", "handle", "int32"))}
+
 
 class Breach(Exception):
     """A property does not hold."""
@@ -67,12 +104,6 @@ class Reader(NamedTuple):
     native: bool = False
 
 
-#: Characters that control a terminal or the direction of text. A tab and a newline are harmless.
-HOSTILE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
 def check_text(text: str, what: str) -> None:
     """Raise Breach if a text that a person reads has characters that control a terminal."""
     hit = HOSTILE.search(text)
@@ -103,11 +134,6 @@ def index_problem(data: bytes) -> str:
     except devmod.FormatError as error:
         return str(error)
     return ""
-
-
-#: The number of modules of a tree that are used one by one. A call may walk all imports, so all
-#: modules would take quadratic time.
-_MOST_MODULES = 3
 
 
 def use(root: devmod.Module) -> None:
@@ -389,26 +415,6 @@ def read_metadata(data: bytes) -> None:
         devmod.load_metadata_from_json(data.decode())
 
 
-#: The suffixes of raw payloads.
-RAW = (
-    "cl",
-    "clbin",
-    "xclbin",
-    "aocx",
-    "spv",
-    "metal",
-    "metallib",
-    "wgsl",
-    "ptx",
-    "cubin",
-    "fatbin",
-    "cu",
-    "hsaco",
-    "hip",
-    "so",
-)
-
-
 def read_raw(data: bytes) -> None:
     """Read a raw payload with its metadata file with `load_from_file`."""
     suffix = RAW[data[0] % len(RAW)] if data else "cl"
@@ -541,11 +547,6 @@ def read_spirv(data: bytes) -> None:
             )
 
 
-#: Nested templates without an end, for which clang takes exponential time. A compiler may take any
-#: time (SECURITY.md).
-_OPEN_TEMPLATES = re.compile(r"(?:\w+\s*<\s*){12}")
-
-
 def read_source(target: str, data: bytes) -> None:
     """Compile a source that libclang reads."""
     text = data.decode("utf-8", "replace").replace("\0", " ")
@@ -656,8 +657,6 @@ def naga_devices() -> bool:
 
 # -- commands
 
-_ESCAPED = re.compile(r"Traceback \(most recent call last\)|--debug shows the traceback")
-
 
 def run_command(*arguments: str) -> tuple[int, str, str]:
     """Run a command in this process and return its exit code, standard output and standard
@@ -710,9 +709,6 @@ def _refuse_constant(name: str) -> None:
 
 
 # -- containers of other compilers
-
-#: The functions of the recorded containers.
-_ADD = {"add": devmod.FunctionInfo("add", ("handle", "handle", "handle", "int32"))}
 
 
 def read_offload(data: bytes) -> None:

@@ -19,6 +19,166 @@ CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 _GOLDEN = ROOT / "tests" / "golden"
 _VECTORS = ROOT / "core" / "tests" / "vectors"
 
+#: Parameters of the members of structs, with nested structs, arrays and a matrix.
+MEMBERS = [
+    {
+        "name": "p",
+        "kind": "scalar",
+        "type": "uint8x64",
+        "align": 16,
+        "members": [
+            {"name": "n", "type": "int32", "offset": 0},
+            {
+                "name": "i",
+                "offset": 16,
+                "size": 16,
+                "shape": [2],
+                "strides": [16],
+                "members": [{"name": "x", "type": "int8x3", "offset": 0}],
+            },
+            {"name": "w", "type": "float16", "offset": 48, "shape": [2, 3], "strides": [8, 2]},
+        ],
+    },
+    {
+        "name": "m",
+        "kind": "uniform",
+        "type": "uint8x44",
+        "members": [
+            {"name": "", "type": "float32x3", "offset": 0, "shape": [3], "strides": [16]},
+        ],
+    },
+    {"name": "t", "kind": "local", "type": "float32", "default": {"per_thread": 4}},
+]
+
+#: The variants of a function.
+TUNE = {
+    "constants": ["BLOCK", "MODE"],
+    "variants": [
+        {"values": [64, "fast"]},
+        {"values": [128, True], "block": [["//", "BLOCK", 2]], "grid": ["n", 1]},
+        {"values": [32, 0.5], "interface": {"params": []}},
+    ],
+    "specialized": True,
+    "sizes": ["n"],
+    "grid": [["ceildiv", "n", "BLOCK"]],
+    "block": ["BLOCK"],
+}
+
+WGSL = """
+override TILE: u32 = 8;
+@id(3) override scale: f32 = 2.5;
+const N = TILE * 2u;
+struct Inner { a: vec3<f32>, @size(32) b: array<mat2x2<f32>, 3>, }
+struct Params { n: u32, inner: Inner, rest: array<vec4<u32>, 4> }
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read> y: array<Inner>;
+@group(1) @binding(0) var<uniform> params: Params;
+@group(1) @binding(1) var<uniform> matrix: mat3x4<f32>;
+var<workgroup> tile: array<f32, TILE * TILE>;
+var<private> state: atomic<u32>;
+alias Vec = vec4<f32>;
+fn helper(a: f32, b: ptr<function, f32>) -> f32 { return select(a, *b, a > 1.0); }
+@compute @workgroup_size(TILE, 8, 1)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+  var t = 0.0;
+  for (var k = 0u; k < params.n; k++) { t += helper(x[k], &t) * scale; }
+  if (id.x < arrayLength(&x)) { x[id.x] = t + y[0].a.x + tile[i]; } else { workgroupBarrier(); }
+}
+@compute @workgroup_size(64) fn other(@builtin(global_invocation_id) id: vec3u) { x[id.x] = f32(params.inner.b[1][0][1]); }
+"""
+
+WGSL_MACROS = """
+#define TILE 8u
+#define MUL(a, b) ((a) * (b)) /* the product */
+#define NEXT(x) MUL(x, NEXT(x + 1))
+#ifndef T
+#define T \\
+  f32
+#endif
+#if defined(TILE) && (TILE >= 8 || T) // both
+@group(0) @binding(0) var<storage, read_write> x: array<T>;
+#elif 0x10u << 2 == 64 ^ ~1 % 3
+#include "shared/config.wgsl"
+#import config
+#else
+#error no type
+#endif
+#undef NEXT
+@compute @workgroup_size(TILE) fn main() { x[MUL(TILE, 2u)] = T(MUL((1,
+  2), 3)); }
+"""
+
+OPENCL = """
+#define N 16
+typedef struct { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; } S;
+enum E { A, B = 3 };
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void f(__global const float *restrict x, __constant S *s, __local int *t, S v, float3 w,
+    uint n, enum E e, image2d_t i, sampler_t p) {
+  int g = get_global_id(0);
+  if (g < n) t[g % N] = as_int(x[g]) + v.b[e] + s->b[0] + (int)dot(w, w);
+}
+kernel void g(global half *h, global uchar2 *c, __global float (*m)[N]) { h[0] = 1; }
+"""
+
+METAL = """
+#include <metal_stdlib>
+using namespace metal;
+struct Q { float3x3 m; half2 h[4]; };
+struct P { float4 a; uint n; packed_float3 b; Q q[2]; array<float, 3> c; };
+constant uint N [[function_constant(0)]];
+template <typename T> kernel void scale(device T *x [[buffer(0)]], constant P &p [[buffer(1)]],
+    uint i [[thread_position_in_grid]]) { x[i] *= p.a.x; }
+template [[host_name("scale_f")]] kernel void scale<float>(device float *, constant P &, uint);
+[[kernel, max_total_threads_per_threadgroup(64)]] void f(device const float *x, threadgroup float *t [[threadgroup(0)]],
+    texture2d<float, access::read> i [[texture(0)]], uint2 g [[thread_position_in_grid]]) { t[0] = x[g.x]; }
+"""
+
+CUDA = """
+#include <cuda_fp16.h>
+#include <cuda/std/complex>
+#if defined(FAST) && __CUDA_ARCH__ >= 800
+typedef half T;
+#else
+typedef float T;
+#endif
+struct S { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; T *next; unsigned bits : 3; };
+enum class E : short { A, B = 3 };
+namespace n { template <class U, int N = 4> struct V { U x[N]; }; }
+extern "C" __global__ void __launch_bounds__(64) f(const T *__restrict__ x, S s, const S &r, half2 *h, E e, int m[2][3], size_t k) {
+  int g = blockIdx.x * blockDim.x + threadIdx.x;
+  if (g < k) h[g].x = x[g] + s.b[(int)e];
+}
+template <class U> __global__ void g(n::V<U> v, U *p, cuda::std::complex<U> z = {}) { p[0] = v.x[0]; }
+template __global__ void g<double>(n::V<double>, double *, cuda::std::complex<double>);
+"""
+
+#: Symbols of kernels with each kind of type and name that the reader of mangled names has.
+MANGLED = (
+    b"_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",
+    b"_Z5scaleIfLi3ELb1ELin4EEvPT_S0_i",
+    b"_ZN36_GLOBAL__N__00000000_4_k_cu_6718cbdc4anonEPi",
+    b"_Z1rIJifPKdEEvDpPKT_",
+    b"_Z1kPN4cuda3std3__47complexIfEERA4_KfPFviEDF16_",
+    b"_ZN2ns1kIfNS_1BEEEvPT_PKT0_PNS_1CE",
+    b"_Z10devmod_sigIFvPKfP6__half6float4PA4_fEE",
+    b"_ZL4statCfOSt",
+)
+
+#: PTX with directives that NVRTC writes rarely.
+PTX = """.version 8.0
+.target sm_80 // a comment
+.address_size 64
+.extern .shared .align 16 .b8 sm[];
+.func (.param .b32 r) helper (.param .b32 a) { { ld.shared.b32 %r1, [sm]; } ret; }
+.visible .entry k(.param .texref t, .param .u8 x, .param .u64 .ptr .global .align 16 p, .param .b64 q[3], .param .f16 h)
+.maxntid 0x40U, 010
+.minnctapersm 2
+.pragma "nounroll";
+{ /* call */ call (r), helper, (a); ret; }
+.entry fixed() .reqntid 32 .reqnctapercluster 2, 1, 1 .explicitcluster .maxclusterrank 8 .blocksareclusters {}
+"""
+
 
 def golden(suffix: str) -> list[bytes]:
     """Return the golden files of a suffix, the valid ones first."""
@@ -227,53 +387,6 @@ def examples(kind: str, *suffixes: str) -> list[bytes]:
     ]
 
 
-#: Parameters of the members of structs, with nested structs, arrays and a matrix.
-MEMBERS = [
-    {
-        "name": "p",
-        "kind": "scalar",
-        "type": "uint8x64",
-        "align": 16,
-        "members": [
-            {"name": "n", "type": "int32", "offset": 0},
-            {
-                "name": "i",
-                "offset": 16,
-                "size": 16,
-                "shape": [2],
-                "strides": [16],
-                "members": [{"name": "x", "type": "int8x3", "offset": 0}],
-            },
-            {"name": "w", "type": "float16", "offset": 48, "shape": [2, 3], "strides": [8, 2]},
-        ],
-    },
-    {
-        "name": "m",
-        "kind": "uniform",
-        "type": "uint8x44",
-        "members": [
-            {"name": "", "type": "float32x3", "offset": 0, "shape": [3], "strides": [16]},
-        ],
-    },
-    {"name": "t", "kind": "local", "type": "float32", "default": {"per_thread": 4}},
-]
-
-
-#: The variants of a function.
-TUNE = {
-    "constants": ["BLOCK", "MODE"],
-    "variants": [
-        {"values": [64, "fast"]},
-        {"values": [128, True], "block": [["//", "BLOCK", 2]], "grid": ["n", 1]},
-        {"values": [32, 0.5], "interface": {"params": []}},
-    ],
-    "specialized": True,
-    "sizes": ["n"],
-    "grid": [["ceildiv", "n", "BLOCK"]],
-    "block": ["BLOCK"],
-}
-
-
 def wire(kind: str) -> list[bytes]:
     """Return module bytes of a kind: the golden ones, and those of a function with members of
     structs.
@@ -448,123 +561,6 @@ def spirv() -> list[bytes]:
 def libraries() -> list[bytes]:
     """Return ELF files: a library that TVM exported, and small ones."""
     return [*vectors("tvm", ".so"), *vectors("arch", ".so"), *vectors("arch", ".cubin")[:2]]
-
-
-WGSL = """
-override TILE: u32 = 8;
-@id(3) override scale: f32 = 2.5;
-const N = TILE * 2u;
-struct Inner { a: vec3<f32>, @size(32) b: array<mat2x2<f32>, 3>, }
-struct Params { n: u32, inner: Inner, rest: array<vec4<u32>, 4> }
-@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-@group(0) @binding(1) var<storage, read> y: array<Inner>;
-@group(1) @binding(0) var<uniform> params: Params;
-@group(1) @binding(1) var<uniform> matrix: mat3x4<f32>;
-var<workgroup> tile: array<f32, TILE * TILE>;
-var<private> state: atomic<u32>;
-alias Vec = vec4<f32>;
-fn helper(a: f32, b: ptr<function, f32>) -> f32 { return select(a, *b, a > 1.0); }
-@compute @workgroup_size(TILE, 8, 1)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
-  var t = 0.0;
-  for (var k = 0u; k < params.n; k++) { t += helper(x[k], &t) * scale; }
-  if (id.x < arrayLength(&x)) { x[id.x] = t + y[0].a.x + tile[i]; } else { workgroupBarrier(); }
-}
-@compute @workgroup_size(64) fn other(@builtin(global_invocation_id) id: vec3u) { x[id.x] = f32(params.inner.b[1][0][1]); }
-"""
-
-WGSL_MACROS = """
-#define TILE 8u
-#define MUL(a, b) ((a) * (b)) /* the product */
-#define NEXT(x) MUL(x, NEXT(x + 1))
-#ifndef T
-#define T \\
-  f32
-#endif
-#if defined(TILE) && (TILE >= 8 || T) // both
-@group(0) @binding(0) var<storage, read_write> x: array<T>;
-#elif 0x10u << 2 == 64 ^ ~1 % 3
-#include "shared/config.wgsl"
-#import config
-#else
-#error no type
-#endif
-#undef NEXT
-@compute @workgroup_size(TILE) fn main() { x[MUL(TILE, 2u)] = T(MUL((1,
-  2), 3)); }
-"""
-
-OPENCL = """
-#define N 16
-typedef struct { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; } S;
-enum E { A, B = 3 };
-__attribute__((reqd_work_group_size(64, 1, 1)))
-__kernel void f(__global const float *restrict x, __constant S *s, __local int *t, S v, float3 w,
-    uint n, enum E e, image2d_t i, sampler_t p) {
-  int g = get_global_id(0);
-  if (g < n) t[g % N] = as_int(x[g]) + v.b[e] + s->b[0] + (int)dot(w, w);
-}
-kernel void g(global half *h, global uchar2 *c, __global float (*m)[N]) { h[0] = 1; }
-"""
-
-METAL = """
-#include <metal_stdlib>
-using namespace metal;
-struct Q { float3x3 m; half2 h[4]; };
-struct P { float4 a; uint n; packed_float3 b; Q q[2]; array<float, 3> c; };
-constant uint N [[function_constant(0)]];
-template <typename T> kernel void scale(device T *x [[buffer(0)]], constant P &p [[buffer(1)]],
-    uint i [[thread_position_in_grid]]) { x[i] *= p.a.x; }
-template [[host_name("scale_f")]] kernel void scale<float>(device float *, constant P &, uint);
-[[kernel, max_total_threads_per_threadgroup(64)]] void f(device const float *x, threadgroup float *t [[threadgroup(0)]],
-    texture2d<float, access::read> i [[texture(0)]], uint2 g [[thread_position_in_grid]]) { t[0] = x[g.x]; }
-"""
-
-
-CUDA = """
-#include <cuda_fp16.h>
-#include <cuda/std/complex>
-#if defined(FAST) && __CUDA_ARCH__ >= 800
-typedef half T;
-#else
-typedef float T;
-#endif
-struct S { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; T *next; unsigned bits : 3; };
-enum class E : short { A, B = 3 };
-namespace n { template <class U, int N = 4> struct V { U x[N]; }; }
-extern "C" __global__ void __launch_bounds__(64) f(const T *__restrict__ x, S s, const S &r, half2 *h, E e, int m[2][3], size_t k) {
-  int g = blockIdx.x * blockDim.x + threadIdx.x;
-  if (g < k) h[g].x = x[g] + s.b[(int)e];
-}
-template <class U> __global__ void g(n::V<U> v, U *p, cuda::std::complex<U> z = {}) { p[0] = v.x[0]; }
-template __global__ void g<double>(n::V<double>, double *, cuda::std::complex<double>);
-"""
-
-#: Symbols of kernels with each kind of type and name that the reader of mangled names has.
-MANGLED = (
-    b"_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",
-    b"_Z5scaleIfLi3ELb1ELin4EEvPT_S0_i",
-    b"_ZN36_GLOBAL__N__00000000_4_k_cu_6718cbdc4anonEPi",
-    b"_Z1rIJifPKdEEvDpPKT_",
-    b"_Z1kPN4cuda3std3__47complexIfEERA4_KfPFviEDF16_",
-    b"_ZN2ns1kIfNS_1BEEEvPT_PKT0_PNS_1CE",
-    b"_Z10devmod_sigIFvPKfP6__half6float4PA4_fEE",
-    b"_ZL4statCfOSt",
-)
-
-#: PTX with directives that NVRTC writes rarely.
-PTX = """.version 8.0
-.target sm_80 // a comment
-.address_size 64
-.extern .shared .align 16 .b8 sm[];
-.func (.param .b32 r) helper (.param .b32 a) { { ld.shared.b32 %r1, [sm]; } ret; }
-.visible .entry k(.param .texref t, .param .u8 x, .param .u64 .ptr .global .align 16 p, .param .b64 q[3], .param .f16 h)
-.maxntid 0x40U, 010
-.minnctapersm 2
-.pragma "nounroll";
-{ /* call */ call (r), helper, (a); ret; }
-.entry fixed() .reqntid 32 .reqnctapercluster 2, 1, 1 .explicitcluster .maxclusterrank 8 .blocksareclusters {}
-"""
 
 
 def words_of(texts: list[bytes]) -> list[str]:
