@@ -738,7 +738,7 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
         [*COMMAND, "-j", "1"],
         stderr=other_end,
         stdout=subprocess.DEVNULL,
-        env=os.environ | {"TERM": "xterm"},
+        env=os.environ | {"TERM": "xterm-256color", "NO_COLOR": ""},
     )
     os.close(other_end)
     parts = []
@@ -752,7 +752,9 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
     output = b"".join(parts).decode()
     assert process.returncode == 1
     assert "opencl" in output
-    assert "k1.cl:2:42: error: expected expression" in output
+    # The first word alone has a colour: a whole text in one is hard to read.
+    assert "\x1b[1;38;5;160mfailed\x1b[0m k1.cl for opencl" in output
+    assert "does not compile: k1.cl:2:42: error: expected expression" in output
     assert output.index("\x1b[?25l") < output.rindex(
         "\x1b[?25h"
     )  # the cursor is hidden, and shown again

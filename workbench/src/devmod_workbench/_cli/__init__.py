@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
     except click.ClickException as error:
-        _output.echo_lines(_usage_text(error), err=True, marks=_output.MESSAGE)
+        _output.echo_lines(_usage_text(error), err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of the pipe has ended. Discard the output that the interpreter flushes at exit.
@@ -202,7 +202,7 @@ def _show_error(error: BaseException, debug: bool) -> int:
         _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
     else:
         text = f"devmod: error: {with_log(*error_text(error))}"
-        _output.echo_lines(text, err=True, marks=_output.MESSAGE)
+        _output.echo_lines(text, err=True)
     if isinstance(error, ArgumentError) and str(error.argument).startswith("--"):
         return 2  # what click's own types do not check, such as --threads
     if isinstance(error, NotCheckedError):
@@ -228,7 +228,7 @@ def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     if isinstance(message, Warning):
         text = typed_error(message)
     line = f"devmod: {getattr(message, 'level', 'warning')}: {text}"
-    _output.echo_lines(line, err=True, marks=_output.MESSAGE)
+    _output.echo_lines(line, err=True)
 
 
 def error_text(error: BaseException) -> tuple[str, str]:

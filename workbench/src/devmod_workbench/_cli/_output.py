@@ -30,18 +30,22 @@ Write = Callable[[str], None]
 #: Patterns of what stands out in a text, each with its style: its last group, or the whole. Texts
 #: are of strangers, so a pattern takes a time linear in their length.
 Marks = Sequence[tuple[str, str]]
-#: The styles. Of the 16 colours of a terminal, these show on dark and on light; what has none, the
-#: text has too.
+#: The styles. The numbers are colours of 256 whose contrast is 3.8 or more on black and on white;
+#: of a terminal's own 16, cyan, green and yellow cannot be read on white.
 STYLES: Mapping[str, dict[str, Any]] = {
     "name": {"bold": True},
-    "kind": {"fg": "cyan", "bold": True},
-    "good": {"fg": "green", "bold": True},
-    "bad": {"fg": "red", "bold": True},
-    "care": {"fg": "magenta", "bold": True},
+    "kind": {"fg": 30, "bold": True},
+    "good": {"fg": 28, "bold": True},
+    "bad": {"fg": 160, "bold": True},
+    "care": {"fg": 164, "bold": True},
     "aside": {"dim": True},
 }
-#: The beginning of an error or a warning.
-MESSAGE = ((r"^(devmod: error:)", "bad"), (r"^(devmod: warning:)", "care"))
+#: The beginning of a message on standard error.
+_MESSAGE = (
+    (r"^(devmod: error:)", "bad"),
+    (r"^(devmod: warning:)", "care"),
+    (r"^(devmod: note:)", "name"),
+)
 
 #: The number of characters that are printed at once.
 _BATCH = 1 << 16
@@ -106,7 +110,9 @@ def plugins_at_work() -> Iterator[None]:
 
 
 def echo(text: str = "", *, err: bool = False, marks: Marks = ()) -> None:
-    """Print one line. In a terminal with colours, what `marks` match is styled."""
+    """Print one line. In a terminal with colours, what `marks` match is styled; on standard error
+    also the beginning of a message.
+    """
     click.echo(_marked(escape_line(text), marks, err), err=err)
 
 
@@ -165,6 +171,8 @@ def has_colours(stream: Any) -> bool:
 
 def _marked(text: str, marks: Marks, err: bool) -> str:
     """Return escaped text, with the styles of `marks` if it is for a terminal with colours."""
+    if err:
+        marks = (*marks, *_MESSAGE)
     if not marks or not has_colours(sys.stderr if err else sys.stdout):
         return text
     spans = []
@@ -298,6 +306,7 @@ def progress(
         with suppress(ImportError):
             from rich import progress as parts
             from rich.console import Console
+            from rich.theme import Theme
 
             columns = [
                 parts.SpinnerColumn(),
@@ -306,7 +315,9 @@ def progress(
             if has_end:
                 columns += [parts.BarColumn(20), parts.TimeRemainingColumn(compact=True)]
             columns.append(parts.TimeElapsedColumn())
-            console = Console(stderr=True)
+            # rich's yellow and cyan cannot be read on white.
+            theme = Theme({"progress.elapsed": "default", "progress.remaining": "default"})
+            console = Console(stderr=True, theme=theme)
             # Standard output stays itself: commands ask whether it is a terminal, and write bytes.
             bars = parts.Progress(
                 *columns,

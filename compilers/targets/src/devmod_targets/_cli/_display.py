@@ -20,12 +20,14 @@ from devmod_targets.build.result import UNVALIDATED, Failure, JobResult, place_o
 
 #: The title of annotations that are about no compile.
 _TITLE = "devmod build"
+#: The styles of the beginnings of lines, as `devmod.commands.echo` has them.
+_STYLES = {"failed": "bold color(160)", "devmod: warning:": "bold color(164)"}
 #: The notes that builds on this machine have shown.
 _NOTES = DiskCache("build")
 
 
 class _Shown(Progress):
-    """What the log and the live display have in common. `show` prints lines in a colour."""
+    """What the log and the live display have in common. `show` prints lines."""
 
     def __init__(self) -> None:
         #: The warnings and the reports so far.
@@ -57,7 +59,7 @@ class _Shown(Progress):
 
     def warn(self, text: str) -> None:
         """Show a warning."""
-        self.show(f"devmod: warning: {text}", "yellow")
+        self.show(f"devmod: warning: {text}")
 
     def report(self, text: str) -> None:
         """Show a note about the build itself."""
@@ -67,9 +69,9 @@ class _Shown(Progress):
         """Show a line for the user."""
         self.show(text)
 
-    def show(self, text: str, colour: str = "") -> None:
-        """Print lines."""
-        raise NotImplementedError
+    def show(self, text: str) -> None:
+        """Print lines on standard error."""
+        echo_lines(text, err=True)
 
 
 def _is_new(text: str) -> bool:
@@ -107,26 +109,23 @@ class LogProgress(_Shown):
         """Show a line for the user, below the terminal's ^C."""
         self.show(f"\n{text}")
 
-    def show(self, text: str, colour: str = "") -> None:
-        """Print lines. A log has no colours."""
-        echo_lines(text, err=True)
-
 
 class LiveProgress(_Shown):
     """A bar for each target in the terminal, with the failures above it. It needs rich."""
 
     def __init__(self, console: Any) -> None:
         super().__init__()
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bars
 
         columns = [
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[state]}"),
+            TextColumn("{task.elapsed:.0f} s"),
         ]
-        self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._bars = Bars(*columns, console=console, transient=True)
         self._tasks: dict[str, Any] = {}
         self._failed: Counter[str] = Counter()
 
@@ -145,7 +144,7 @@ class LiveProgress(_Shown):
         super().add(result)
         if result.failure is not None:
             self._failed[target] += 1
-            self.show(f"failed {result.job}\n{_indented(result.failure)}", "red")
+            self.show(f"failed {result.job}\n{_indented(result.failure)}")
         if target in self._tasks:
             failed = self._failed[target]
             state = f"{failed} failed" if failed else ""
@@ -155,11 +154,15 @@ class LiveProgress(_Shown):
         """End the display, and restore the terminal."""
         self._bars.stop()
 
-    def show(self, text: str, colour: str = "") -> None:
+    def show(self, text: str) -> None:
         """Print lines above the bars."""
         from rich.text import Text
 
-        self._bars.console.print(Text("\n".join(map(escape, text.split("\n"))), style=colour))
+        shown = Text("\n".join(map(escape, text.split("\n"))))
+        for beginning, style in _STYLES.items():
+            if text.startswith(beginning):
+                shown.stylize(style, 0, len(beginning))
+        self._bars.console.print(shown)
 
 
 class Annotations(Progress):
