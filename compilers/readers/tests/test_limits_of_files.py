@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from containers import PTX, archive, bundle, compressed, frames, pack_binary
+from containers import PTX, archive, bundle, compressed, elf_file, frames, pack_binary
 from each_case import raised
 
 from devmod.errors import FormatError
@@ -53,6 +54,14 @@ def containers(depth: int) -> bytes:
     return data
 
 
+def hosts(depth: int) -> bytes:
+    """Return PTX in so many ELF files of a host."""
+    data = PTX
+    for _ in range(depth):
+        data = elf_file([(".hip_fatbin", 1, data, 0)], 62)
+    return data
+
+
 class Limit(NamedTuple):
     """The limit of a file.
 
@@ -76,6 +85,7 @@ LIMITS = {
         4096, lambda count: entries(1) * count, "the container has more than 4096 images"
     ),
     "the containers in each other": Limit(8, containers, "more than 8 containers enclose an image"),
+    "the hosts in each other": Limit(8, hosts, "more than 8 containers enclose an image"),
     "the entries of a bundle": Limit(4096, entries, "has 4097 entries; expected at most 4096"),
     "the name in a bundle": Limit(
         1024,
@@ -196,3 +206,29 @@ def test_the_bytes_of_a_spirv_module() -> None:
     assert str(raised(FormatError, read_module, bytes(most))) == magic
     larger = f"has {most + 1} bytes; expected at most 64 MiB"
     assert str(raised(FormatError, read_module, bytes(most + 1))) == larger
+
+
+def unpacked_to_the_limit(more: int) -> bytes:
+    """Return a compressed bundle of PTX that has the most bytes which a file of its size may have
+    after decompression, and more.
+    """
+    host, start = b"host-x86_64", 32 + 2 * 24 + 11
+    filler = Random(1).randbytes(5000)
+    count = 1 << 20
+    for _ in range(50):
+        rest = filler + bytes(count - start - len(PTX) - len(filler))
+        entries = ((start, len(PTX), b""), (start + len(PTX), len(rest), host))
+        data = compressed(2, contents=bundle(*entries, data=PTX + rest))
+        most = (1 << 20) + 256 * len(data) + more
+        if most == count:
+            return data
+        count = most
+    raise AssertionError("the size does not settle")
+
+
+@pytest.mark.row("R41")
+def test_the_bytes_of_a_file_after_decompression() -> None:
+    """They are at most 1 MiB and 256 for each byte of the file."""
+    assert bytes(read_images(unpacked_to_the_limit(0))[0].data) == PTX
+    error = raised(FormatError, read_images, unpacked_to_the_limit(1))
+    assert "bytes after decompression, which is over the limit" in str(error)

@@ -218,6 +218,14 @@ def test_the_members_of_a_fatbin() -> None:
     assert fatbin_members(data)[1].data == b"ptx"
 
 
+def test_the_architecture_of_a_member_is_its_images_where_that_can_be_read() -> None:
+    text = b".version 8.4\n.target sm_90\n.address_size 64\n\0"
+    packed = {"flags": LZ4, "packed": len(text), "plain": 99}
+    members = [member(text, 1), member(text, 1, **packed), member(text, 3)]
+    archs = [each.arch for each in fatbin_members(fatbin(*members))]
+    assert archs == ["compute_90:ptx8.4", "compute_75", "sm_75"]
+
+
 ONE = fatbin(member(b"abc"))
 
 
