@@ -297,6 +297,21 @@ def test_inspect_lists_what_is_not_known(
     ]
 
 
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, "  and 1 more, which --json has\n")])
+def test_inspect_lists_eight_unknown_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, more: str
+) -> None:
+    file = with_name("section", "lora+")
+    file.head |= {f"key{number}": 1 for number in range(count - 1)}
+    path = tmp_path / "k.devmod"
+    path.write_bytes(file.build())
+    assert main(["inspect", str(path)]) == 0
+    _, _, listed = capsys.readouterr().out.partition("Not known to this devmod")
+    shown = listed.split("\n\n")[0].partition("\n")[2] + "\n"
+    assert shown.count(": a save ") == 8
+    assert shown.endswith(f": a save drops it\n{more}" if more else "100 B: a save keeps it\n")
+
+
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
