@@ -155,7 +155,7 @@ digits: setup  ## train the digit classifier of examples/applications/digits aga
 	@$(BIN)/python -m pip install --quiet scikit-learn
 	@$(BIN)/python examples/applications/digits/train.py
 
-pictures: setup test-setup  ## draw the pictures of docs/ anew: terminals, a plot, the page of devmod view, a trace
+pictures: setup test-setup docs  ## draw the pictures of docs/ anew: terminals, a plot, the page of devmod view, a trace
 	@$(BIN)/python tools/pictures.py
 
 performance: setup  ## write the tables and pictures of docs/performance.md from the figures of make bench

