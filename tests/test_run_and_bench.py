@@ -477,7 +477,11 @@ def test_errors_of_a_launch_name_options_and_names_of_the_command(
         ("bench", words, needs),
         *((each, [*words, "--threads", "8", "--grid", "2"], twice) for each in ("run", "verify")),
         ("run", ["im=zeros[8]"], "has no argument 'im'; its arguments: 'in', 'out'"),
-        ("run", ["out=zeros[8]"], "is missing an argument: 'in'; it takes 2 arguments (in, out)"),
+        (
+            "run",
+            ["out=zeros[8]"],
+            "is missing an argument: 'in'; it takes 2 arguments (in, out). Give each as NAME=VALUE, such as x=random[1024] or n=1024",
+        ),
     ]
     check_each(cases, check)
     printed = call(

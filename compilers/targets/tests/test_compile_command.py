@@ -60,6 +60,14 @@ def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err.partition("\ndevmod: error: ")[2].rstrip("\n")
 
 
+def test_a_command_without_a_target_has_examples_of_one(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "k.cu"]) == 2
+    assert capfd.readouterr().err.splitlines()[-1] == (
+        "devmod: error: Missing option '-t' / '--target'. Give the kind to compile for, "
+        'such as -t opencl or -t "cuda -arch=sm_90"'
+    )
+
+
 def test_the_output_has_the_validator_and_strict_needs_one(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,10 @@ _ADVICE = (
     (r", such as device\.image_from_numpy\(array\), whose format you choose", ""),
     (r", such as device\.sampler\(\)", ""),
     (r"set them: f\.specialize", "set them in Python, with f.specialize"),
+    (
+        r"( is missing (?:an argument|arguments): [^\n]*; it takes [^\n]*)",
+        r"\1. Give each as NAME=VALUE, such as x=random[1024] or n=1024",
+    ),
 )
 
 

@@ -71,6 +71,14 @@ def _compile_options(command: Command) -> Command:
     return command
 
 
+class _Target(click.types.StringParamType):
+    """The text of a target. The error for a command without one has examples."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return what follows "Missing option"."""
+        return 'Give the kind to compile for, such as -t opencl or -t "cuda -arch=sm_90"'
+
+
 @click.command(
     "compile",
     short_help="Compile sources for targets into one file.",
@@ -101,6 +109,7 @@ Examples:
     "targets",
     multiple=True,
     required=True,
+    type=_Target(),
     metavar="TARGET",
     shell_complete=complete_kind("devmod.targets"),
     help='A target, such as opencl or "cuda -arch=sm_90". Each source is for the targets that take its language.',
