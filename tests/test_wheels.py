@@ -226,8 +226,11 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
         if each.name == "core" or (each / "hatch_build.py").exists()
     ]
     first = {wheel.name: wheel.read_bytes() for wheel in wheels.values()}
-    again = build_into(sys.executable, tmp_path, folders, "wheel")
+    shown: list[str] = []
+    again = build_into(sys.executable, tmp_path, folders, "wheel", shown.append)
     assert len(again) == len(folders) == 3
+    numbered = [f"{number} of 3: {each.name}" for number, each in enumerate(folders, 1)]
+    assert [line for line in shown if line in numbered] == numbered
     for wheel in again:
         assert wheel.read_bytes() == first[wheel.name]
 

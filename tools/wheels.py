@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ _BUILD = """
 import os, sys
 import hatchling.build
 form, folder, *projects = sys.argv[1:]
-for project in projects:
+for number, project in enumerate(projects, 1):
+    print(f"{number} of {len(projects)}: {os.path.basename(project)}", flush=True)
     os.chdir(project)
     try:
         getattr(hatchling.build, f"build_{form}")(folder)
@@ -55,25 +56,38 @@ def is_backend(table: Mapping[str, Any]) -> bool:
     return table["name"] != "devmod-core" and "devmod.create" in table.get("entry-points", {})
 
 
-def build(folder: Path) -> list[Path]:
+def build(folder: Path, show: Callable[[str], object] | None = None) -> list[Path]:
     """Build the wheels of all distributions but devmod-tvm and return their paths. InstallError has
     the output of a failed build.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    return build_into(sys.executable, folder, distributions(), "wheel")
+    return build_into(sys.executable, folder, distributions(), "wheel", show)
 
 
-def build_into(python: str, folder: Path, projects: list[Path], form: str) -> list[Path]:
+def build_into(
+    python: str,
+    folder: Path,
+    projects: list[Path],
+    form: str,
+    show: Callable[[str], object] | None = None,
+) -> list[Path]:
     """Build the "wheel" or the "sdist" of projects with an interpreter into a folder, and return
-    all of that form there.
+    all of that form there. `show` gets each line of the output, such as "3 of 23: core".
     """
     command = [python, "-c", _BUILD, form, str(folder.resolve()), *map(str, projects)]
     # One date for all files: the same sources give the same wheel.
     env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
-    process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    lines = []
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            lines.append(line)
+            if show is not None:
+                show(line.rstrip())
     if process.returncode:
-        raise InstallError(f"{process.stdout}{process.stderr}")
+        raise InstallError("".join(lines))
     return sorted(folder.glob("*.whl" if form == "wheel" else "*.tar.gz"))
 
 
@@ -84,8 +98,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
     try:
         with task_lock("wheels"):
-            print(f"wheels: building {len(distributions())} of pure Python and of C", flush=True)
-            wheels = build(folder)
+            wheels = build(folder, lambda line: print(f"wheels: {line}", flush=True))
             with_tvm = python_of(WITH_TVM)
             if with_tvm.exists():
                 print("wheels: building devmod-tvm", flush=True)
