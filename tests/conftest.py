@@ -219,6 +219,17 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
 
 
+@pytest.fixture
+def renders_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Render models in this process, in a folder of its own: another one imports tinygrad first."""
+    from devmod.interop import tinygrad as interop
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interop, "_MANY", 1000)
+    with interop.cpu():
+        yield
+
+
 @pytest.fixture(scope="session")
 def _browsers() -> Iterator[list[Browser]]:
     results: list[Browser] = []

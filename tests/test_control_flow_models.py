@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 from backend_checks import first_device
 from each_case import refusal
 
 from devmod.errors import CompileError
-from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 import onnx
 from onnx_models import check_close, check_half, computed, expected, program, save, traced
 
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("renders_here")]
 X = np.random.default_rng(0).standard_normal((5, 4)).astype("float32")
 CONSTANTS = {
     "count": np.array(5, "int64"),
@@ -32,15 +28,6 @@ CONSTANTS = {
     "first": np.ones(4, "float32"),
     "w": np.random.default_rng(1).standard_normal((4, 4)).astype("float32") / 2,
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Render in this process: another one imports tinygrad first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
 
 
 def loop(nodes: str, value: str = "float[4] v", results: str = "float[] next") -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,24 +10,14 @@ from backend_checks import first_device
 from each_case import refusal
 
 from devmod.errors import CompileError
-from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 import onnx
 from onnx_models import check_close, computed, expected, program
 
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("renders_here")]
 RANDOM = np.random.default_rng(7)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Render in this process: another one imports tinygrad first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
 
 
 def floats(*shape: int) -> Any:

@@ -4,8 +4,7 @@ limit stands for 128 MiB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,20 +23,12 @@ from devmod.interop import tinygrad as interop
 from devmod_readers.programs import read_program
 
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("renders_here")]
 BOTH = ["opencl", "webgpu"]
 RANDOM = np.random.default_rng(7)
 TABLE = RANDOM.standard_normal((1000, 64)).astype("float32")
 #: The first and the last rows of three parts.
 TOKENS = np.array([0, 383, 384, 767, 768, 999], "int32")
-
-
-@pytest.fixture(autouse=True)
-def _cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 
 import devmod
 from devmod.errors import CompileError
-from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
@@ -24,6 +21,7 @@ from onnx.helper import make_node
 import onnx_counts
 
 pytestmark = [
+    pytest.mark.usefixtures("renders_here"),
     pytest.mark.row("R47"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # the cases divide by zero
     pytest.mark.filterwarnings("ignore:Non-empty compiler output"),  # of PoCL
@@ -47,15 +45,6 @@ ON_DEVICES = {
     "IsNaN": "test_isnan_float16",
     "TfIdfVectorizer": "test_tfidfvectorizer_tf_batch_uniandbigrams_skip5",
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Render in this process: another one imports tinygrad first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
 
 
 def check(case: Any) -> None:

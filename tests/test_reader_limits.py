@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,28 +20,15 @@ import devmod
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools")]
 
+from test_readers import READERS  # noqa: E402
+from test_readers import reader as reader  # noqa: E402
+
 import golden_bad  # noqa: E402
-from fuzzing import c_reader, javascript, specification  # noqa: E402
+from fuzzing import c_reader  # noqa: E402
 from handmade import aligned, file_of, headed, row  # noqa: E402
 
-READERS = {
-    "specification": specification.compare_bundle,
-    "c": c_reader.compare_bundle,
-    "javascript": javascript.compare_bundle,
-}
 BLOB = golden_bad.BLOB
 packed = msgpack.packb
-
-
-@pytest.fixture(params=READERS)
-def reader(request: pytest.FixtureRequest) -> str:
-    """A reader that is here."""
-    name: str = request.param
-    if name == "c" and c_reader.compiler() is None:
-        pytest.skip("there is no C compiler on PATH")
-    if name == "javascript" and not shutil.which("node"):
-        pytest.skip("node is not installed")
-    return name
 
 
 def page_with(value: bytes) -> bytes:

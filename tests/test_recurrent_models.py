@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx_models import check_close, check_half, computed, expected, program, save, traced
 
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("renders_here")]
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "LSTM": ("LSTM", {}),
@@ -60,15 +59,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "RNN of lengths": ("RNN", {"lengths": True, "direction": "reverse"}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Render in this process: another one imports tinygrad first."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
 
 
 def random(*shape: int) -> Any:

@@ -15,12 +15,7 @@ import devmod
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.result import BuildResult, JobResult
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Recorder(Progress):

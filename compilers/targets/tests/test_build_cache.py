@@ -24,14 +24,8 @@ from devmod_targets.build.result import BuildResult, JobResult
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 KEYS = [f"{number:064x}" for number in range(9)]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
-    return tmp_path / "cache"
 
 
 def statuses(result: BuildResult) -> list[str]:
