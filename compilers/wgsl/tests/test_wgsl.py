@@ -670,6 +670,7 @@ def test_tvms_shaders() -> None:
         "/* ( /* ( */ ( */ // (\n" * 4000,
         "fn f() { let a = " + "+".join(["b[i].x * c"] * 300) + "; }",
         "fn f() { let a = " + "(" * 250 + "1" + ")" * 250 + "; }",
+        "fn f() { loop { " + "if a {} else if b {} else {} " * 4000 + "} }",
     ],
 )
 def test_plain_shaders_pass_the_depth_check(text: str) -> None:
@@ -715,6 +716,27 @@ def test_long_chains_of_operators_are_refused(text: str) -> None:
         match=r"one expression has more than 2000 operators, on which compilers overflow their stack$",
     ):
         check_for_naga(text, "deep.wgsl")
+
+
+def test_a_vector_of_booleans_is_of_no_buffer_and_one_of_atomics_is_an_error() -> None:
+    assert params_of("var<private> flags: vec3<bool>;", "_ = flags;") == ((), ())
+    variable = "var<workgroup> counts: vec2<atomic<u32>>;"
+    assert refusal(devmod.CompileError, params_of, variable, "_ = &counts;") == (
+        "the WGSL source is refused at <text>:1:24: "
+        "expected a vector of i32, u32, f32, f16 or bool, got atomic<u32>"
+    )
+
+
+@pytest.mark.parametrize(("number", "is_valid"), [(2**31 - 4, True), (2**31, False)])
+def test_the_largest_size_of_a_member(number: int, is_valid: bool) -> None:
+    struct = f"struct S {{ @size({number}u) a: u32 }} @group(0) @binding(0) var<storage> s: S;"
+    if is_valid:
+        params, _ = params_of(struct, "_ = s.a;")
+        assert params[0].name == "s"
+        return
+    assert "the @size of 'a' is invalid" in refusal(
+        devmod.CompileError, params_of, struct, "_ = s.a;"
+    )
 
 
 INNER = "struct In { a: f32, @align(32) b: f32 }"
