@@ -215,6 +215,7 @@ def test_the_members_of_a_fatbin() -> None:
         ("cubin", "sm_75", "", 6, b"second"),
     ]
     assert shown(fatbin()) == []
+    assert shown(fatbin(head=16)) == []  # a header alone
     assert fatbin_members(data)[1].data == b"ptx"
 
 

@@ -26,8 +26,10 @@ from containers import (
     PLAIN,
     PTX,
     ZSTD,
+    Section,
     bundle,
     compressed,
+    elf_file,
     pack_binary,
 )
 from each_case import refusal
@@ -255,6 +257,25 @@ def test_a_frame_cannot_request_a_large_window() -> None:
     assert refusal(devmod.FormatError, read_images, data) == (
         "the compressed offload bundle at byte 0 is damaged: Unable to decompress Zstandard data: Frame requires too much memory for decoding"
     )
+
+
+@pytest.mark.parametrize(
+    ("total", "problem"),
+    [
+        (23, "is invalid: its size is 23 bytes"),
+        (24, f"has {len(PLAIN)} bytes after decompression of 0, which is over the limit"),
+    ],
+)
+def test_a_compressed_bundle_of_a_header_alone(total: int, problem: str) -> None:
+    data = pack("<4sHHIIQ", b"CCOB", 2, 1, total, len(PLAIN), 7)
+    message = refusal(devmod.FormatError, read_images, data)
+    assert message == f"the compressed offload bundle at byte 0 {problem}"
+
+
+def test_a_section_is_known_by_its_whole_name() -> None:
+    """The names of the sections behind it are short, and of the same piece."""
+    sections: list[Section] = [(".hip_fatbin", 1, PLAIN, 0), ("a", 1, b"", 0), ("b", 1, b"", 0)]
+    assert images(elf_file(sections, 62)) == [HIP]
 
 
 def test_an_image_that_devmod_does_not_run_is_listed() -> None:
