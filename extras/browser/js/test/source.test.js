@@ -141,7 +141,9 @@ test("of a large bundle only the head and the used module are fetched", async ()
 });
 
 test("of a library the head and the pages of a function are fetched, and all pages at once", async () => {
-  const library = readFileSync(new URL("../../../../tests/golden/v1/library.devmod", import.meta.url));
+  const library = readFileSync(
+    new URL("../../../../tests/golden/v1/library.devmod", import.meta.url),
+  );
   serve(ranges(library));
   const bundle = await open(address);
   assert.equal(bundle.listed, false);
