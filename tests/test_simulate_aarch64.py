@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 from vendor_runtime import VendorRuntime
 
-LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libcudart.so.13", "libdevmod_cubins.so.1")
+LIBRARIES = (
+    "libcuda.so.1",
+    "libcudart.so.12",
+    "libcudart.so.13",
+    "libdevmod_cubins.so.1",
+    "libdevmod_engine.so.1",
+)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ BINARIES = {
             "libcudart.so.12",
             "libcudart.so.13",
             "libdevmod_cubins.so.1",
+            "libdevmod_engine.so.1",
         )
     },
     "devmod-targets": {

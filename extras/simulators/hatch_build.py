@@ -47,6 +47,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
             for each in (
                 library.libcuda,
                 library.cubins,
+                library.engine,
                 library.libcudart12,
                 library.libcudart13,
             ):

@@ -149,6 +149,7 @@ def arguments(
         *map(str, needs),
         *(f"-Wl,-rpath,{origin or path.parent}" for path in needs),
         "-ldl",
+        "-lm",
     ]
 
 

@@ -180,6 +180,8 @@ def _runtime(major: int) -> StandinLibrary:
 
 #: Gives programs PTX where they ask NVIDIA's compilers for a cubin.
 cubins = StandinLibrary("libdevmod_cubins.so.1", (_PACKAGE / "shims",), "", ())
+#: What kernels that LLVM compiles share.
+engine = StandinLibrary("libdevmod_engine.so.1", (_PACKAGE / "ptx" / "compiled",), "", ())
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
 libcuda = DriverLibrary(
     "libcuda.so.1",

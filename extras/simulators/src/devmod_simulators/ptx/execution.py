@@ -61,6 +61,19 @@ def run(
         run(maker.child(program, child, arena), child.launch, arena, execution)
 
 
+def time_limit_text(limit: float, waited: float, ran: float) -> str:
+    """Return why a kernel takes too long, which has waited for other threads and run for some
+    seconds; "" if it does not.
+    """
+    if not limit:
+        return ""
+    if waited > limit:
+        return f"its threads have waited for others for {limit} s, the limit that {SETTING} sets"
+    if ran > TOTAL * limit:
+        return f"it has run for {TOTAL * limit} s, {TOTAL} times the limit that {SETTING} sets"
+    return ""
+
+
 class Execution:
     """The blocks of a launch that execute at once."""
 
@@ -258,16 +271,8 @@ class Execution:
         if block.spins:
             self.seconds_waited += now - self.latest
         self.latest = now
-        limit = self.launch.seconds
-        if not limit:
-            return
-        if self.seconds_waited > limit:
-            what = (
-                f"its threads have waited for others for {limit} s, the limit that {SETTING} sets"
-            )
-        elif now - self.began > TOTAL * limit:
-            what = f"it has run for {TOTAL * limit} s, {TOTAL} times the limit that {SETTING} sets"
-        else:
+        what = time_limit_text(self.launch.seconds, self.seconds_waited, now - self.began)
+        if not what:
             return
         text = f"the kernel does not end: {what} (0 for no limit)"
         raise lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", text)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from devmod_simulators.ptx.columns import Launch
-from devmod_simulators.ptx.execution import run
+from devmod_simulators.ptx.engines import execute
 from devmod_simulators.ptx.memory import Arena
 from devmod_simulators.ptx.module import Module
 from devmod_simulators.ptx.program import Program
@@ -61,7 +61,7 @@ class Machine:
     def launch(self, module: Module, name: str, launch: Launch) -> None:
         """Run a kernel."""
         self.arena.set_ranges(sorted(self.ranges))
-        run(module.program(name), launch, self.arena)
+        execute(module.program(name), launch, self.arena)
 
 
 def triple(value: int | tuple[int, ...]) -> tuple[int, int, int]:

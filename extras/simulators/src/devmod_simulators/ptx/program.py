@@ -86,6 +86,8 @@ class Program:
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
         #: Of an execution: the latest form, and what is the same for all of it.
         self.columns: tuple[Any, dict[str, Any]] = (None, {})
+        #: The compiled kernel, or why there is none.
+        self.compiled: Any = None
 
     @property
     def name(self) -> str:

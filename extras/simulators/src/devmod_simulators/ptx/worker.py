@@ -13,8 +13,8 @@ import numpy as np
 
 from devmod_simulators.drivers.worker_process import ARENA, NO_RESERVE, Fields, serve, text
 from devmod_simulators.ptx.columns import Launch
+from devmod_simulators.ptx.engines import execute
 from devmod_simulators.ptx.errors import PtxError
-from devmod_simulators.ptx.execution import run
 from devmod_simulators.ptx.machine import triple
 from devmod_simulators.ptx.memory import Arena
 from devmod_simulators.ptx.module import Module
@@ -121,7 +121,7 @@ class Worker:
             return sanitizer.packed()
         self.arena.set_ranges(ranges)
         self.arena.unordered = unordered
-        run(module.program(kernel.name), launch, self.arena)
+        execute(module.program(kernel.name), launch, self.arena)
         return b""
 
     def noted(self, fields: Fields) -> "Sanitizer":

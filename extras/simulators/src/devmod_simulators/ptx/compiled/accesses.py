@@ -1,0 +1,423 @@
+"""Loads, stores and atomic operations.
+
+Eight lanes with addresses in a row, or with one address, access memory at once, if it is in the
+range that the instruction has met before. engine.c does the others, and finds faults.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devmod_simulators.ptx.compiled import context
+from devmod_simulators.ptx.compiled.context import (
+    ATOMIC,
+    CHUNK,
+    GENERIC,
+    LOAD,
+    OPERATIONS,
+    SPACES,
+    STORE,
+)
+from devmod_simulators.ptx.compiled.emit import constant, vector
+from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.compiled.operations import operation, width_of
+from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
+from devmod_simulators.ptx.ops_memory import space_of, used_parts
+from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Address, Integer, Name, Register
+
+if TYPE_CHECKING:
+    from devmod_simulators.ptx.compiled.emit import Emitter
+    from devmod_simulators.ptx.decoder import Decoder
+
+
+def parameter_of(e: Emitter, operand: Any) -> tuple[str, int] | None:
+    """Return the name of the parameter of a device function that an address names, and the bytes
+    behind its beginning.
+    """
+    if not isinstance(operand, Address) or not isinstance(operand.base, Name):
+        return None
+    name = operand.base.text
+    place = e.program.layout(e.copy.code.function).get(name)
+    if place is None or place[0] != "local" or place[1] < FUNCTION_PARAMETERS:
+        return None
+    return name, operand.base.offset + operand.offset
+
+
+def address_of(e: Emitter, operand: Any) -> tuple[str, str]:
+    """Return the space of an address operand, where its base tells one, and the addresses as
+    vectors of 64 bits.
+    """
+    if not isinstance(operand, Address):
+        raise UnsupportedError("an operand that is no address")
+    base = operand.base
+    step = operand.offset
+    if isinstance(base, Integer):
+        return "", constant(base.value + step, 64)
+    if isinstance(base, Name):
+        known = e.address_of(base.text)
+        if known is None:
+            raise UnsupportedError(base.text)
+        return known[0], e.source(Name(base.text, base.offset + step), 64)
+    if not isinstance(base, Register):
+        raise UnsupportedError("an address of another form")
+    width = 8 * base.dtype.itemsize
+    value = e.source(base, width)
+    if step:
+        value = e.op(f"add {vector(width)} {value}, {constant(step, width)}")
+    if width < 64:
+        value = e.op(f"zext {vector(width)} {value} to {vector(64)}")
+    return "", value
+
+
+def site(
+    e: Emitter, d: Decoder, kind: int, space: int, width: int, count: int, what: int = 0
+) -> int:
+    """Add an access to memory, and return its number."""
+    size = width // 8 * count
+    alignment = 1 << (size - 1).bit_length()
+    e.sites.append(context.Site(kind, space, width // 8, count, alignment, what))
+    e.site_instructions.append(d.instruction)
+    return len(e.sites) - 1
+
+
+def prepare(e: Emitter, d: Decoder, operand: Any) -> tuple[str, str]:
+    """Return the space and the addresses of an access, after what comes before it."""
+    named, address = address_of(e, operand)
+    return space_of(d, named), address
+
+
+def lockstep(e: Emitter, d: Decoder, space: str, *, loads: bool, stores: bool) -> None:
+    """Let the accesses of other lanes that this one may meet come first.
+
+    Lanes of a warp that meet in global memory wait for each other in all programs that are right;
+    older ones rely on lockstep in shared memory, and where accesses are volatile.
+    """
+    if space in ("shared", "") or d.has("volatile") or d.has("relaxed"):
+        e.part_regions(loads=loads, stores=stores)
+
+
+class Access:
+    """An access to memory while its code is made."""
+
+    def __init__(self, e: Emitter, number: int, space: str, address: str) -> None:
+        self.e = e
+        self.number = number
+        self.space = space
+        self.address = address
+        made = e.sites[number]
+        self.width = 8 * made.width
+        self.count = made.count
+        self.size = made.width * made.count
+        self.alignment = made.alignment
+        self.done = e.label()
+
+    def first(self) -> tuple[str, str]:
+        """Return the first lane's address, and the distances of the others from it."""
+        e = self.e
+        first = e.op(f"extractelement {vector(64)} {self.address}, i32 0")
+        return first, e.op(f"sub {vector(64)} {self.address}, {e.splat(first, 'i64')}")
+
+    def known(self, first: str) -> str:
+        """Return whether CHUNK elements in a row from an address on are in the range that the
+        instruction has met, and aligned.
+        """
+        e = self.e
+        windows = e.field("windows", "ptr")
+        window = e.at(windows, 16 * self.number)
+        start = e.op(f"load i64, ptr {window}")
+        most = e.op(f"load i64, ptr {e.at(window, 8)}")
+        offset = e.op(f"sub i64 {first}, {start}")
+        inside = e.op(f"icmp ule i64 {offset}, {most}")
+        if self.alignment == 1:
+            return inside
+        low = e.op(f"and i64 {first}, {self.alignment - 1}")
+        return e.op(f"and i1 {inside}, {e.op(f'icmp eq i64 {low}, 0')}")
+
+    def in_a_row(self, distances: str, mask: str) -> str:
+        """Return whether all lanes of the chunk are there, with addresses in a row."""
+        e = self.e
+        row = ", ".join(f"i64 {lane * self.size}" for lane in range(CHUNK))
+        same = e.op(f"icmp eq {vector(64)} {distances}, <{row}>")
+        both = e.op(f"and {vector(1)} {same}, {mask}")
+        return e.op(f"icmp eq i8 {e.op(f'bitcast {vector(1)} {both} to i8')}, -1")
+
+    def host(self, first: str) -> str:
+        """Return a pointer to what is at an address."""
+        e = self.e
+        if self.space == "shared":
+            base = e.field("shared", "ptr")
+            return e.op(f"getelementptr i8, ptr {base}, i64 {first}")
+        delta = e.field("delta", "i64")
+        return e.op(f"inttoptr i64 {e.op(f'add i64 {first}, {delta}')} to ptr")
+
+    def slow(self, function: str, mask: str, *pointers: str) -> None:
+        """Let engine.c do it for each lane."""
+        e = self.e
+        addresses = e.slot(vector(64), 9)
+        e.line(f"store {vector(64)} {self.address}, ptr {addresses}, align 8")
+        lanes = e.op(f"bitcast {vector(1)} {mask} to i8")
+        lanes = e.op(f"zext i8 {lanes} to i32")
+        more = "".join(f", ptr {each}" for each in pointers)
+        state = e.call(
+            function,
+            "i32",
+            f"ptr %c, ptr %w, i32 {self.number}, i32 {lanes}, i32 %f32.{e.region.number}, ptr {addresses}{more}",
+        )
+        e.fails(state)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether lanes access this space of memory at once."""
+        return self.space in ("global", "const", "shared", "") and self.count != 3
+
+    def whole(self) -> str:
+        """Return the type of the elements of all lanes in a row."""
+        return f"<{CHUNK * self.count} x i{self.width}>"
+
+    def parts(self, whole: str) -> list[str]:
+        """Return the elements of each part of a vector, of all lanes."""
+        if self.count == 1:
+            return [whole]
+        e = self.e
+        kind = self.whole()
+        result = []
+        for part in range(self.count):
+            places = ", ".join(f"i32 {lane * self.count + part}" for lane in range(CHUNK))
+            result.append(
+                e.op(f"shufflevector {kind} {whole}, {kind} poison, <{CHUNK} x i32> <{places}>")
+            )
+        return result
+
+
+def _inside(e: Emitter, access: Access, first: str, holds: str, yes: str, no: str) -> None:
+    """Branch by a condition, and by whether the range of an access is known."""
+    both = e.op(f"and i1 {holds}, {access.known(first)}")
+    e.line(f"br i1 {both}, label %{yes}, label %{no}")
+
+
+def load(e: Emitter, access: Access, mask: str) -> list[str]:
+    """Return what lanes load: a vector for each part."""
+    kind = vector(access.width)
+    out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
+    slow = e.label()
+    entries: list[tuple[list[str], str]] = []
+    if access.has_window:
+        row, other, one = e.label(), e.label(), e.label()
+        first, distances = access.first()
+        in_range = access.known(first)
+        is_row = access.in_a_row(distances, mask)
+        both = e.op(f"and i1 {is_row}, {in_range}")
+        e.line(f"br i1 {both}, label %{row}, label %{other}")
+        e.line(f"{row}:")
+        whole = e.op(f"load {access.whole()}, ptr {access.host(first)}, align {access.width // 8}")
+        entries.append((access.parts(whole), row))
+        e.line(f"br label %{access.done}")
+        e.line(f"{other}:")
+        same = e.op(f"icmp eq {vector(64)} {distances}, zeroinitializer")
+        byte = e.op(f"bitcast {vector(1)} {same} to i8")
+        both = e.op(f"and i1 {e.op(f'icmp eq i8 {byte}, -1')}, {in_range}")
+        e.line(f"br i1 {both}, label %{one}, label %{slow}")
+        e.line(f"{one}:")
+        place = access.host(first)
+        values = []
+        for part in range(access.count):
+            at = e.at(place, part * access.width // 8)
+            element = f"i{access.width}"
+            value = e.op(f"load {element}, ptr {at}, align {access.width // 8}")
+            values.append(e.splat(value, element))
+        entries.append((values, one))
+        e.line(f"br label %{access.done}")
+        e.line(f"{slow}:")
+    access.slow("load", mask, out)
+    values = []
+    for part in range(access.count):
+        at = e.at(out, part * CHUNK * access.width // 8)
+        values.append(e.op(f"load {kind}, ptr {at}, align 8"))
+    if not entries:
+        return values
+    last = e.label()
+    e.line(f"br label %{last}")
+    e.line(f"{last}:")
+    e.line(f"br label %{access.done}")
+    e.line(f"{access.done}:")
+    entries.append((values, last))
+    result = []
+    for part in range(access.count):
+        edges = ", ".join(f"[{values[part]}, %{label}]" for values, label in entries)
+        result.append(e.op(f"phi {kind} {edges}"))
+    return result
+
+
+def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
+    """Store vectors, one for each part."""
+    slow = e.label()
+    if access.has_window:
+        row = e.label()
+        first, distances = access.first()
+        _inside(e, access, first, access.in_a_row(distances, mask), row, slow)
+        e.line(f"{row}:")
+        whole = joined(e, access, values)
+        place = access.host(first)
+        e.line(f"store {access.whole()} {whole}, ptr {place}, align {access.width // 8}")
+        e.line(f"br label %{access.done}")
+        e.line(f"{slow}:")
+    out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
+    for part, value in enumerate(values):
+        at = e.at(out, part * CHUNK * access.width // 8)
+        e.line(f"store {vector(access.width)} {value}, ptr {at}, align 8")
+    access.slow("store", mask, out)
+    if access.has_window:
+        e.line(f"br label %{access.done}")
+        e.line(f"{access.done}:")
+
+
+def joined(e: Emitter, access: Access, values: list[str]) -> str:
+    """Return the elements of all parts, lane by lane."""
+    if access.count == 1:
+        return values[0]
+    width = access.width
+    half = f"<{2 * CHUNK} x i{width}>"
+    every = ", ".join(f"i32 {place}" for place in range(2 * CHUNK))
+    kind = vector(width)
+    pairs = [
+        e.op(f"shufflevector {kind} {a}, {kind} {b}, <{2 * CHUNK} x i32> <{every}>")
+        for a, b in zip(values[::2], values[1::2], strict=True)
+    ]
+    if len(pairs) == 1:
+        order = [lane + CHUNK * part for lane in range(CHUNK) for part in range(2)]
+        places = ", ".join(f"i32 {each}" for each in order)
+        return e.op(
+            f"shufflevector {half} {pairs[0]}, {half} poison, <{2 * CHUNK} x i32> <{places}>"
+        )
+    order = [lane + CHUNK * part for lane in range(CHUNK) for part in range(4)]
+    places = ", ".join(f"i32 {each}" for each in order)
+    return e.op(
+        f"shufflevector {half} {pairs[0]}, {half} {pairs[1]}, <{4 * CHUNK} x i32> <{places}>"
+    )
+
+
+def _param_key(
+    e: Emitter, name: str, place: int, width: int, *, known: bool = False
+) -> tuple[Any, ...]:
+    """Return the key of a part of a parameter. One that is read is one that is written."""
+    key = (e.copy.number, "param", name, place, width)
+    if known and key not in e.registers:
+        raise UnsupportedError(f"a part of the parameter {name} that nothing writes")
+    for other in e.registers:
+        if other[:3] == key[:3] and other != key and len(other) == 5:
+            start, size = other[3], other[4] // 8
+            if start < place + width // 8 and place < start + size:
+                raise UnsupportedError(f"parts of the parameter {name} that overlap")
+    return e.known(key, width)
+
+
+@operation("ld", "ldu")
+def _ld(e: Emitter, d: Decoder) -> None:
+    kind = d.type
+    width = width_of(kind)
+    if kind == "b128":
+        raise UnsupportedError("128 bits")
+    parts = d.vector(0)
+    parameter = parameter_of(e, d.operands[1])
+    if parameter is not None:
+        name, place = parameter
+        for number, part in enumerate(parts):
+            key = _param_key(e, name, place + number * width // 8, width, known=True)
+            e.target(part, e.read(key), kind)
+        return
+    own = d.parameter(1) if isinstance(d.operands[1], Address) else None
+    if own is not None:
+        _kernel_parameter(e, d, parts, own)
+        return
+    parts = parts[: used_parts(d, parts)]
+    space = _space(e, d, 1)
+    lockstep(e, d, space, loads=True, stores=False)
+    space, address = prepare(e, d, d.operands[1])
+    number = site(e, d, LOAD, SPACES.get(space, GENERIC), width, len(parts))
+    values = load(e, Access(e, number, space, address), e.mask())
+    for part, value in zip(parts, values, strict=True):
+        e.target(part, value, kind)
+
+
+def _kernel_parameter(e: Emitter, d: Decoder, parts: list[Any], place: int) -> None:
+    """Load parts of a parameter of the kernel, which all lanes have."""
+    kind = d.type
+    width = width_of(kind)
+    end = place + len(parts) * width // 8
+    if place % (width // 8) or end > e.program.kernel.offsets_end():
+        raise UnsupportedError("a parameter out of bounds")
+    base = e.field("parameters", "ptr")
+    for number, part in enumerate(parts):
+        at = e.at(base, place + number * width // 8)
+        value = e.op(f"load i{width}, ptr {at}, align 1")
+        e.target(part, e.splat(value, f"i{width}"), kind)
+
+
+@operation("st")
+def _st(e: Emitter, d: Decoder) -> None:
+    width = width_of(d.type)
+    if width > 64:
+        raise UnsupportedError("128 bits")
+    parts = d.vector(1)
+    kind = f"b{width}" if d.type not in FLOATS else d.type
+    parameter = parameter_of(e, d.operands[0])
+    if parameter is not None:
+        name, place = parameter
+        for number, part in enumerate(parts):
+            key = _param_key(e, name, place + number * width // 8, width)
+            e.write(key, e.number(part, kind))
+        return
+    if len(parts) == 3:
+        raise UnsupportedError("vectors of three")
+    space = _space(e, d, 0)
+    lockstep(e, d, space, loads=False, stores=True)
+    space, address = prepare(e, d, d.operands[0])
+    values = [e.number(part, kind) for part in parts]
+    number = site(e, d, STORE, SPACES.get(space, GENERIC), width, len(parts))
+    store(e, Access(e, number, space, address), e.mask(), values)
+
+
+def _space(e: Emitter, d: Decoder, operand: int) -> str:
+    """Return the space of an access."""
+    named = ""
+    base = d.operands[operand].base
+    if isinstance(base, Name):
+        known = e.address_of(base.text)
+        named = known[0] if known else ""
+    return space_of(d, named)
+
+
+@operation("atom", "red")
+def _atom(e: Emitter, d: Decoder) -> None:
+    returns = d.root == "atom"
+    position = 1 if returns else 0
+    name = d.first(OPERATIONS)
+    kind = d.type
+    width = width_of(kind)
+    if not name or d.has("async") or len(d.vector(position + 1)) > 1 or width > 64:
+        raise UnsupportedError("this form")
+    code = OPERATIONS.index(name)
+    if kind in ("f32", "f64") and name == "add":
+        code += 2 * len(OPERATIONS)
+    elif kind in FLOATS and name not in ("cas", "exch"):
+        raise UnsupportedError(kind)
+    elif kind.startswith("s"):
+        code += len(OPERATIONS)
+    space = _space(e, d, position)
+    lockstep(e, d, space, loads=True, stores=True)
+    if space != "shared":
+        e.has_atomics = True
+    space, address = prepare(e, d, d.operands[position])
+    as_bits = kind if kind in FLOATS else f"b{width}"
+    values = [e.number(d.operands[position + 1], as_bits)]
+    if name == "cas":
+        values.append(e.number(d.operands[position + 2], as_bits))
+    number = site(e, d, ATOMIC, SPACES.get(space, GENERIC), width, 1, code)
+    access = Access(e, number, space, address)
+    slots = [e.slot(vector(width), 10 + place) for place in range(3)]
+    for value, slot in zip(values, slots, strict=False):
+        e.line(f"store {vector(width)} {value}, ptr {slot}, align 8")
+    access.slow("atomic", e.mask(), *slots)
+    if returns:
+        old = e.op(f"load {vector(width)}, ptr {slots[2]}, align 8")
+        e.target(d.operands[0], old, f"b{width}" if kind not in DTYPES else kind)

@@ -1,0 +1,292 @@
+"""Launches of compiled kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from devmod_simulators.drivers.build import UnavailableError
+from devmod_simulators.drivers.library import engine
+from devmod_simulators.ptx.compiled import context
+from devmod_simulators.ptx.compiled.context import Context, Kernel
+from devmod_simulators.ptx.compiled.emit import NUMBERS
+from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.compiled.jit import Code, compile_text, llvm
+from devmod_simulators.ptx.compiled.translate import translate
+from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.execution import time_limit_text
+from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
+from devmod_simulators.ptx.ptx_types import aligned
+
+if TYPE_CHECKING:
+    from devmod_simulators.ptx.columns import Launch
+    from devmod_simulators.ptx.memory import Arena
+    from devmod_simulators.ptx.program import Program
+    from devmod_simulators.ptx.ptx_types import Instruction
+
+#: The fewest threads of a launch for which a second thread of this process is worth its start.
+_MANY_THREADS = 1 << 13
+
+
+@cache
+def library() -> Any:
+    """Return engine.c, built and loaded."""
+    return ctypes.CDLL(str(engine.build()))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), thread_name_prefix="devmod-simulators")
+
+
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class CompiledKernel:
+    """A kernel for this process."""
+
+    def __init__(self, program: Program) -> None:
+        if llvm() is None:
+            raise UnsupportedError("llvmlite is not installed")
+        library()
+        emitter = translate(program)
+        self.emitter = emitter
+        self.sites = (context.Site * max(len(emitter.sites), 1))(*emitter.sites)
+        self.waits = (context.Wait * max(len(emitter.waits), 1))(*emitter.waits)
+        self.code: Code = compile_text(emitter.text)
+        self.kernel = Kernel(
+            run=self.code.address,
+            units=len(emitter.graph.units),
+            words=emitter.words,
+            set=emitter.set_at,
+            lanes=emitter.lanes_at,
+            waiting=emitter.waiting_at,
+            registers=emitter.registers_at,
+            warp_bytes=aligned(emitter.warp_bytes, 64),
+            clears=emitter.clears,
+            frame=emitter.graph.frame,
+            wait_count=len(emitter.waits),
+            site_count=len(emitter.sites),
+            can_wait=emitter.can_wait,
+            waits=ctypes.addressof(self.waits),
+            sites=ctypes.addressof(self.sites),
+        )
+
+    def threads(self, launch: Launch) -> int:
+        """Return how many threads of this process execute a launch.
+
+        Blocks that wait for each other, and those whose atomics' results depend on an order, have
+        one.
+        """
+        blocks = math.prod(launch.grid)
+        if self.emitter.has_atomics or self.emitter.can_wait:
+            return 1
+        if blocks * math.prod(launch.block) < _MANY_THREADS:
+            return 1
+        return min(cores(), blocks)
+
+
+def check_launch(launch: Launch, arena: Arena) -> None:
+    """Raise the error that the interpreter executes a launch."""
+    if launch.cooperative:
+        raise UnsupportedError("a cooperative launch")
+    if math.prod(launch.cluster) != 1:
+        raise UnsupportedError("clusters")
+
+
+class _Run:
+    """A launch while it runs."""
+
+    def __init__(
+        self, compiled: CompiledKernel, program: Program, launch: Launch, arena: Arena
+    ) -> None:
+        self.compiled = compiled
+        self.program = program
+        self.launch = launch
+        self.arena = arena
+        self.stops = False
+        self.late: PtxError | None = None
+        self.began = time.monotonic()
+        self.next = ctypes.c_uint64(0)
+        ranges = np.empty((len(arena.starts), 2), np.uint64)
+        ranges[:, 0] = arena.starts
+        ranges[:, 1] = arena.ends
+        self.ranges = np.ascontiguousarray(ranges)
+        self.parameters = np.frombuffer(launch.parameters + bytes(8), np.uint8)
+        addresses = [program.module.addresses[name] for name in compiled.emitter.symbols]
+        self.symbols = np.array([*addresses, 0], np.uint64)
+        shared = program.shared_size(launch.shared)
+        self.shared = shared
+        numbers = {
+            "dynamic_smem_size": launch.shared,
+            "total_smem_size": shared,
+            **{f"ntid.{axis}": launch.block["xyz".index(axis)] for axis in "xyz"},
+            **{f"nctaid.{axis}": launch.grid["xyz".index(axis)] for axis in "xyz"},
+        }
+        self.numbers = [numbers.get(name, 0) for name in NUMBERS]
+        self.keeps: list[Any] = []
+        self.contexts = [self.context() for _ in range(compiled.threads(launch))]
+
+    def context(self) -> Context:
+        """Return the context of a thread of this process."""
+        arena = self.arena
+        launch = self.launch
+        numbers = np.array(self.numbers, np.uint32)
+        windows = np.empty((max(len(self.compiled.sites), 1), 2), np.uint64)
+        self.keeps += [numbers, windows]
+        made = Context(
+            kernel=ctypes.addressof(self.compiled.kernel),
+            delta=(arena.bytes.ctypes.data - arena.base) & (1 << 64) - 1,
+            ranges=self.ranges.ctypes.data,
+            range_count=len(self.ranges),
+            parameters=self.parameters.ctypes.data,
+            parameters_size=len(launch.parameters),
+            symbols=self.symbols.ctypes.data,
+            numbers=numbers.ctypes.data,
+            shared_size=self.shared,
+            shared_readable=aligned(self.shared, GRANULE),
+            next=ctypes.addressof(self.next),
+            blocks=math.prod(launch.grid),
+            windows=windows.ctypes.data,
+            grid=(ctypes.c_uint32 * 3)(*launch.grid),
+            size=(ctypes.c_uint32 * 3)(*launch.block),
+            threads=math.prod(launch.block),
+            began=time.monotonic_ns(),
+        )
+        if arena.heap is not None:
+            made.heap = arena.heap.bytes.ctypes.data
+            made.heap_size = arena.heap.top
+        functions = (ctypes.c_void_p * len(context.FUNCTIONS)).in_dll(library(), "engine_functions")
+        for number, function in enumerate(functions):
+            made.functions[number] = function
+        return made
+
+    def run(self) -> None:
+        """Execute all blocks: this thread of the process, and others of a pool."""
+        first, *others = self.contexts
+        futures = [_pool().submit(self.drive, each) for each in others]
+        try:
+            self.drive(first)
+        finally:
+            self.stops = True
+            wait(futures)
+            for each in self.contexts:
+                library().engine_free(ctypes.byref(each))
+        for future in futures:
+            future.result()
+        faults = [each for each in self.contexts if each.fault]
+        if faults:
+            raise self.error(min(faults, key=lambda each: int(each.fault_block)))
+        if self.late is not None:
+            raise self.late
+
+    def drive(self, made: Context) -> None:
+        """Execute blocks, with a look at the time after each slice."""
+        execute = library().engine_run
+        latest = time.monotonic()
+        waited = 0.0
+        while execute(ctypes.byref(made)) == context.PAUSED and not self.stops:
+            now = time.monotonic()
+            if made.waits:
+                waited += now - latest
+            latest = now
+            late = time_limit_text(self.launch.seconds, waited, now - self.began)
+            if late:
+                self.stops = True
+                self.late = self.error(made, late)
+        if made.fault:
+            self.stops = True
+
+    def error(self, made: Context, late: str = "") -> PtxError:
+        """Return the error of a fault, as the interpreter has it."""
+        block, thread = self.launch.place(
+            made.fault_block * math.prod(self.launch.block) + made.fault_lane
+        )
+        where = f"kernel {self.program.name}, block {block}, thread {thread}"
+        emitter = self.compiled.emitter
+        if made.fault == context.DEADLOCK:
+            return PtxError(
+                "CUDA_ERROR_LAUNCH_TIMEOUT",
+                f"{made.fault_count} threads wait at a barrier or a warp operation that other threads never reach, {where}",
+            )
+        if made.fault == context.NO_MEMORY:
+            raise MemoryError(f"no memory for the blocks of {self.program.name}")
+        instruction: Instruction
+        if made.fault in (context.OUTSIDE, context.MISALIGNED):
+            instruction = emitter.site_instructions[made.fault_site]
+            name, text = self.fault_text(made)
+        else:
+            unit = emitter.graph.units[made.fault_unit]
+            instruction = unit.block.instructions[-1]
+            name = "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+            text = "the kernel executed a trap instruction"
+            if made.fault == context.BAD_TABLE:
+                text = f"the index {made.fault_address} of brx.idx is out of range"
+            elif late:
+                name = "CUDA_ERROR_LAUNCH_TIMEOUT"
+                text = f"the kernel does not end: {late} (0 for no limit)"
+        place = self.program.module.text.place(instruction)
+        return PtxError(name, f"{text}, {where}, {place}")
+
+    def fault_text(self, made: Context) -> tuple[str, str]:
+        """Return the name and the text of an access to memory that is a fault."""
+        site = self.compiled.sites[made.fault_site]
+        space = ("global", "shared", "local", "parameter")[made.fault_space]
+        kind = ("read", "write", "atomic access")[site.kind]
+        what, how = "ILLEGAL", "out of bounds"
+        if made.fault == context.MISALIGNED:
+            what, how = "MISALIGNED", "misaligned"
+        if space == "global" and self.arena.is_unordered(made.fault_address):
+            how = f"unordered: it is in {STREAM_ORDERED}"
+        size = site.width * site.count
+        address = made.fault_address
+        return (
+            f"CUDA_ERROR_{what}_ADDRESS",
+            f"{kind} of {size} bytes at {space} address 0x{address:x} is {how}",
+        )
+
+
+def compile_program(program: Program) -> CompiledKernel:
+    """Return a compiled kernel, which the program keeps.
+
+    Raises
+    ------
+    UnsupportedError
+        The interpreter executes the kernel.
+    """
+    if program.compiled is None:
+        try:
+            program.compiled = CompiledKernel(program)
+        except UnsupportedError as error:
+            program.compiled = error
+        except PtxError as error:
+            program.compiled = UnsupportedError(error.text)
+        except UnavailableError as error:
+            program.compiled = UnsupportedError(str(error))
+    if isinstance(program.compiled, UnsupportedError):
+        raise program.compiled
+    compiled: CompiledKernel = program.compiled
+    return compiled
+
+
+def run_compiled(program: Program, launch: Launch, arena: Arena) -> None:
+    """Run a launch with the compiled kernel.
+
+    Raises
+    ------
+    UnsupportedError
+        The interpreter executes the launch.
+    """
+    check_launch(launch, arena)
+    compiled = compile_program(program)
+    assert arena.base < HEAP
+    _Run(compiled, program, launch, arena).run()

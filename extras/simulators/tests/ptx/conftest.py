@@ -1,0 +1,91 @@
+"""Each launch of these tests runs in both engines, which must agree."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from devmod_simulators.ptx import Launch, PtxError, machine
+from devmod_simulators.ptx.compiled.engine import run_compiled
+from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.execution import run
+from devmod_simulators.ptx.memory import Arena
+from devmod_simulators.ptx.program import Program
+
+#: What the compiled engine leaves to the interpreter, by the beginning of its reason, and why.
+INTERPRETED = {
+    r"v(add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?\b": "video instructions are rare",
+    r"(sin|cos|ex2|lg2|tanh)\.": "their last bits are NumPy's",
+    r"cvt\.pack|fns|cvt\.r[nzmp]\.satfinite": "rare",
+    r"cvt\..*e[45]m[32]x2": "a table of NumPy has their values",
+    r"cvt\.r[zmp]\.(ftz\.)?(sat\.|relu\.)?b?f16": "a second rounding would follow",
+    r"cvt\.r[nzmp]\.(sat\.|ftz\.|relu\.|satfinite\.)*b?f16(x2)?\.[usf]\d+": "as those",
+    r"cvt\.\S*sat\S*": "rare from integers and to narrower floats",
+    r"(add|sub|mul|fma|min|max|neg|abs|setp|set|ex2|tanh)\S*(f16|f16x2|f32x2|u16x2|s16x2)\b": "pairs",
+    r"(atom|red)\S*(f16|bf16|min|max|b128|v[248])": "rare",
+    r"\S+: 128 bits|registers of 128 bits|mov\.b128|(ld|st|atom)\S*b128": "rare",
+    r"call\.uni|call\b|a call by an address|a recursive call|calls that are too deep": "the driver's",
+    r"\S+: (a part|parts) of the parameter|\S+: the address of": "structs by value, functions",
+    r"clusters|a cooperative launch|ClusterBarrier|mapa|getctarank|cvta.param": "blocks together",
+    r"mbarrier|cp\.|wmma|mma|ldmatrix|stmatrix|movmatrix|tensormap|multimem": "units of their own",
+    r"tex|suld|sust|sured|suq|txq|tld4|istypep": "textures",
+    r"line \d+: |launches of kernels|\S+: this form|\S+: a barrier in a register": "rare",
+    r"mul24|mad24": "with saturation alone",
+}
+_INTERPRETED = re.compile("|".join(INTERPRETED))
+#: Tests whose results depend on the order of threads, which is each engine's.
+ORDERS = (
+    "test_atomics_give_each_lane_the_old_value",
+    "test_threads_that_wait_for_ever_are_an_error",
+    "test_an_endless_loop_is_an_error",
+)
+
+
+def same(first: np.ndarray, second: np.ndarray) -> bool:
+    """Return whether bytes are equal, or NaN of one type in both."""
+    if np.array_equal(first, second):
+        return True
+    for kind in (np.float16, np.float32, np.float64):
+        whole = len(first) // 8 * 8
+        a = first[:whole].view(kind)
+        b = second[:whole].view(kind)
+        bits = f"u{a.itemsize}"
+        if ((a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))).all():
+            return True
+    return False
+
+
+def in_both(program: Program, launch: Launch, arena: Arena) -> None:
+    """Execute a launch compiled and interpreted, and compare memory or errors."""
+    top = max(arena.ends, default=arena.base) - arena.base
+    before = arena.bytes[:top].copy()
+    error = None
+    reason = ""
+    try:
+        run_compiled(program, launch, arena)
+    except UnsupportedError as unsupported:
+        reason = str(unsupported)
+    except PtxError as failure:
+        error = failure
+    if reason:
+        assert _INTERPRETED.match(reason), f"it is interpreted: {reason}"
+        run(program, launch, arena)
+        return
+    compiled = arena.bytes[:top].copy()
+    arena.bytes[:top] = before
+    if error is not None:
+        with pytest.raises(PtxError) as raised:
+            run(program, launch, arena)
+        assert str(raised.value) == str(error)
+        raise error
+    run(program, launch, arena)
+    assert same(compiled, arena.bytes[:top])
+
+
+@pytest.fixture(autouse=True)
+def both_engines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("llvmlite") is not None and request.node.originalname not in ORDERS:
+        monkeypatch.setattr(machine, "execute", in_both)
