@@ -204,6 +204,11 @@ Examples:
     default=None,
     help="End with 1 if COMMAND launches no kernel. The default if it is pytest or ctest.",
 )
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Print which kernels are interpreted, and why, and how many launches.",
+)
 @click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @debug_option
 def command(
@@ -211,6 +216,7 @@ def command(
     devices: int,
     sanitize: str | None,
     require_gpu: bool | None,
+    verbose: bool,
     program: tuple[str, ...],
 ) -> None:
     """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver
@@ -232,6 +238,8 @@ def command(
     if program[0].startswith("-"):
         raise click.NoSuchOption(program[0])
     os.environ.update(environment(arch, devices, checks))
+    if verbose:
+        os.environ["DEVMOD_STANDIN_VERBOSE"] = "1"
     required = _runs_tests(program) if require_gpu is None else require_gpu
     if checks or required:
         code = _run(program, has_checks=bool(checks), requires_gpu=required)

@@ -290,3 +290,39 @@ del memory
 context.pop()
 """
     assert run(code) == "True 16\n"
+
+
+LAUNCHES = '''
+open_device()
+text = b"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry plain() { ret; }
+.visible .entry video() {
+.reg .b32 %a; mov.u32 %a, %tid.x; vabsdiff2.u32.u32.u32 %a, %a, %a, %a; ret;
+}
+"""
+module = check(cuda.cuModuleLoadData(text))
+for name in (b"plain", b"video", b"video"):
+    function = check(cuda.cuModuleGetFunction(module, name))
+    check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+check(cuda.cuCtxSynchronize())
+'''
+
+
+@pytest.mark.skipif(find_spec("llvmlite") is None, reason="llvmlite is not installed")
+@pytest.mark.parametrize(
+    ("engine", "shown"),
+    [
+        (
+            "compiled",
+            "devmod-simulators: the interpreter executes video: vabsdiff2.u32.u32.u32\n"
+            "devmod-simulators: 1 launches compiled, 2 interpreted\n",
+        ),
+        ("interpreter", "devmod-simulators: 0 launches compiled, 3 interpreted\n"),
+    ],
+)
+def test_a_setting_shows_what_is_interpreted(engine: str, shown: str) -> None:
+    run(LAUNCHES, shown, verbose=1, engine=engine)
+    run(LAUNCHES, engine=engine)

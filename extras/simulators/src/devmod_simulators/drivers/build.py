@@ -57,6 +57,7 @@ def build(
     includes: Callable[[], Sequence[Path]],
     needs: Sequence[Path],
     generate: Callable[[Sequence[Path]], Mapping[str, str]],
+    options: Sequence[str] = (),
 ) -> Path:
     """Return the path of a shared library: the one in the wheel, or one that is built once for the
     same contents.
@@ -74,6 +75,8 @@ def build(
         The libraries that it is linked with.
     generate
         A function that returns files to include, by their names, from the folders of headers.
+    options
+        More options of the compiler.
 
     Raises
     ------
@@ -100,6 +103,7 @@ def build(
         *arguments(soname, folders, headers, needs),
         "-g",
         "-O0",  # a tree is changed more often than its driver has much to do
+        *options,
         *os.environ.get(VARIABLE, "").split(),
     ]
     digest = hashlib.sha256("\n".join(command).encode())

@@ -44,6 +44,8 @@ class StandinLibrary:
         The stand-ins whose functions it calls.
     generate
         A function that returns files to include, by their names, from the folders of headers.
+    options
+        More options of the compiler.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class StandinLibrary:
         includes: Callable[[], list[Path]] = list,
         needs: Sequence[StandinLibrary] = (),
         generate: Callable[[Sequence[Path]], Mapping[str, str]] = lambda _: {},
+        options: Sequence[str] = (),
     ) -> None:
         self.soname = soname
         self._folders = folders
@@ -62,12 +65,15 @@ class StandinLibrary:
         self._includes = includes
         self._needs = needs
         self._generate = generate
+        self._options = options
         self._command = "\x1f".join([sys.executable, *command])
 
     @cached_property
     def _built(self) -> Path:
         needs = [each.build() for each in self._needs]
-        return build(self.soname, self._folders, self._includes, needs, self._generate)
+        return build(
+            self.soname, self._folders, self._includes, needs, self._generate, self._options
+        )
 
     def build(self) -> Path:
         """Build the library and return its path.
@@ -95,7 +101,9 @@ class StandinLibrary:
         needs = [target.parent / each.soname for each in self._needs]
         headers = self._includes()
         words = arguments(self.soname, self._folders, headers, needs, "$ORIGIN")
-        compile_library([*compiler, *words], target, self._folders, self._generate(headers))
+        compile_library(
+            [*compiler, *words, *self._options], target, self._folders, self._generate(headers)
+        )
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with
@@ -181,7 +189,9 @@ def _runtime(major: int) -> StandinLibrary:
 #: Gives programs PTX where they ask NVIDIA's compilers for a cubin.
 cubins = StandinLibrary("libdevmod_cubins.so.1", (_PACKAGE / "shims",), "", ())
 #: What kernels that LLVM compiles share.
-engine = StandinLibrary("libdevmod_engine.so.1", (_PACKAGE / "ptx" / "compiled",), "", ())
+engine = StandinLibrary(
+    "libdevmod_engine.so.1", (_PACKAGE / "ptx" / "compiled",), "", (), options=("-O2",)
+)
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
 libcuda = DriverLibrary(
     "libcuda.so.1",

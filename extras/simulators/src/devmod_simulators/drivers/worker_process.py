@@ -94,23 +94,38 @@ def read(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _end_with_the_program() -> None:
+#: Seconds in which a thread is to end the process, once its program has closed a pipe.
+_ENDING = 1.0
+
+
+def _end(worker: object) -> None:
+    """Let a worker do what it does at its end."""
+    end = worker.__dict__.pop("at_end", None)
+    if end is not None:
+        end()
+
+
+def _end_with_the_program(worker: object) -> None:
     """End this process when the driver has closed its end of the responses: a kernel may run for
     hours more, or without end.
     """
     poll = select.poll()
     poll.register(RESPONSES, 0)  # the other end is closed: an event that needs no name
     poll.poll()
+    _end(worker)
     os._exit(0)
 
 
 def serve(worker: object) -> None:
     """Answer requests with the methods of a worker until the pipe ends."""
-    Thread(target=_end_with_the_program, daemon=True).start()
+    watcher = Thread(target=_end_with_the_program, args=(worker,), daemon=True)
+    watcher.start()
     while len(head := read(REQUESTS, 4)) == 4:
         data = answer(read(REQUESTS, *struct.unpack("<I", head)), worker)
         try:
             while data:
                 data = data[os.write(RESPONSES, data) :]
         except BrokenPipeError:  # the program has ended meanwhile
-            return
+            break
+    watcher.join(_ENDING)
+    _end(worker)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from devmod_simulators.ptx.execution import run
@@ -12,27 +14,53 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.memory import Arena
     from devmod_simulators.ptx.program import Program
 
-#: The setting that has the name of an engine.
+#: The setting that has `interpreter`, or `compiled` for code that is compiled before the first
+#: launch. By default large kernels are interpreted until they are compiled.
 SETTING = "DEVMOD_STANDIN_ENGINE"
-ENGINES = ("interpreter", "compiled")
+
+#: The launches of this process, by what executed them; kernels that are interpreted, by name, with
+#: the reasons.
+launches: Counter[str] = Counter()
+reasons: dict[str, str] = {}
 
 
-def engine_name() -> str:
-    """Return the engine that executes launches: the interpreter, unless the setting has another."""
-    name = os.environ.get(SETTING, "")
-    return name if name in ENGINES else ENGINES[0]
-
-
-def execute(program: Program, launch: Launch, arena: Arena) -> None:
-    """Execute a launch. The interpreter does what the compiled engine does not."""
-    if engine_name() == "compiled":
+def execute(
+    program: Program, launch: Launch, arena: Arena, engine: str = "", *, verbose: bool = False
+) -> None:
+    """Execute a launch. The interpreter does what the compiled engine does not, or not yet."""
+    name = engine or os.environ.get(SETTING, "")
+    if name != "interpreter":
+        # Its modules take long to import, and it may not be installed.
         from devmod_simulators.ptx.compiled.engine import run_compiled
         from devmod_simulators.ptx.compiled.graph import UnsupportedError
 
         try:
-            run_compiled(program, launch, arena)
-        except UnsupportedError:
-            pass
-        else:
-            return
+            if run_compiled(program, launch, arena, waits=name == "compiled"):
+                launches["compiled"] += 1
+                return
+            note(program, "it is being compiled", verbose)
+        except UnsupportedError as error:
+            note(program, str(error), verbose)
+    launches["interpreted"] += 1
     run(program, launch, arena)
+
+
+def note(program: Program, reason: str, verbose: bool) -> None:
+    """Note why a kernel is interpreted, and print it once."""
+    if reasons.get(program.name) == reason:
+        return
+    reasons[program.name] = reason
+    if verbose:
+        print(
+            f"devmod-simulators: the interpreter executes {program.name}: {reason}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def summary() -> str:
+    """Return how many launches each engine has executed."""
+    return (
+        f"devmod-simulators: {launches['compiled']} launches compiled, "
+        f"{launches['interpreted']} interpreted"
+    )

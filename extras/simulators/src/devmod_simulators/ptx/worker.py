@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 import mmap
 import struct
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from devmod_simulators.drivers.worker_process import ARENA, NO_RESERVE, Fields, serve, text
 from devmod_simulators.ptx.columns import Launch
-from devmod_simulators.ptx.engines import execute
+from devmod_simulators.ptx.engines import execute, summary
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.machine import triple
 from devmod_simulators.ptx.memory import Arena
@@ -31,6 +32,8 @@ class Worker:
         self.modules: dict[int, Module] = {}
         self.count = 0
         self.sanitizer: Sanitizer | None = None
+        self.is_verbose = False
+        self.at_end = self.end
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
@@ -121,7 +124,10 @@ class Worker:
             return sanitizer.packed()
         self.arena.set_ranges(ranges)
         self.arena.unordered = unordered
-        execute(module.program(kernel.name), launch, self.arena)
+        engine = "interpreter" if flags & 8 else "compiled" if flags & 16 else ""
+        program = module.program(kernel.name)
+        self.is_verbose |= bool(flags & 32)
+        execute(program, launch, self.arena, engine, verbose=bool(flags & 32))
         return b""
 
     def noted(self, fields: Fields) -> "Sanitizer":
@@ -132,6 +138,11 @@ class Worker:
         self.sanitizer.checks = frozenset(fields.bytes().decode().split(","))
         self.sanitizer.take(Fields(fields.bytes()))
         return self.sanitizer
+
+    def end(self) -> None:
+        """Print how many launches each engine has executed, with the setting."""
+        if self.is_verbose:
+            print(summary(), file=sys.stderr, flush=True)
 
     def notes(self, fields: Fields) -> bytes:
         """Take notes without a launch."""

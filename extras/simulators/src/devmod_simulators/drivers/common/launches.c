@@ -84,6 +84,18 @@ static void put_three(Bytes *request, const uint32_t *numbers) {
         put_u32(request, numbers[i]);
 }
 
+/* Return what settings have: 8 for the interpreter alone, 16 for compiled code at once, 32 to show
+ * what is interpreted. */
+static uint32_t engine_flags(void) {
+    uint32_t flags = setting_number("verbose", 0) ? 32 : 0;
+    const char *name = setting("engine");
+    if (name && strcmp(name, "interpreter") == 0)
+        flags |= 8;
+    if (name && strcmp(name, "compiled") == 0)
+        flags |= 16;
+    return flags;
+}
+
 static int run_launch(Op *op) {
     const Launch *launch = (const Launch *)op->data;
     const Function *function = launch->function;
@@ -107,7 +119,7 @@ static int run_launch(Op *op) {
     put_three(&request, launch->cluster);
     put_u32(&request, launch->shared);
     put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) |
-                          (is_checked(NULL) ? 4u : 0));
+                          (is_checked(NULL) ? 4u : 0) | engine_flags());
     put_u32(&request, (uint32_t)setting_number("kernel_seconds", 60));
     put_bytes(&request, launch->params, function->kernel->param_bytes);
     put_ranges(&request, module->context, true);

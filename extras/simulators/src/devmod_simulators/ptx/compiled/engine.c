@@ -1,8 +1,5 @@
 /* What all kernels of the compiled engine share: the scheduler of warps, barriers, operations of a
  * warp, and accesses to memory that are not in a row. LLVM's code calls these by pointers. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O2") /* a source tree builds without optimization */
-#endif
 #include <fenv.h>
 #include <math.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@ import ctypes
 import math
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.emit import NUMBERS
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
-from devmod_simulators.ptx.compiled.jit import Code, compile_text, llvm
+from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm
 from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import time_limit_text
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.program import Program
     from devmod_simulators.ptx.ptx_types import Instruction
 
+#: The fewest instructions of a kernel that is compiled while the interpreter runs its launches.
+MANY_INSTRUCTIONS = 500
+#: Seconds of execution after which a kernel is worth better code.
+_LONG = 0.1
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
 _MANY_THREADS = 1 << 13
 
@@ -44,6 +48,11 @@ def library() -> Any:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="devmod-simulators")
+
+
+@cache
+def _compiler() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="devmod-simulators-compiler")
 
 
 def cores() -> int:
@@ -62,9 +71,10 @@ class CompiledKernel:
         self.emitter = emitter
         self.sites = (context.Site * max(len(emitter.sites), 1))(*emitter.sites)
         self.waits = (context.Wait * max(len(emitter.waits), 1))(*emitter.waits)
-        self.code: Code = compile_text(emitter.text)
+        self.codes: list[Code] = [compile_text(emitter.text, FIRST)]
+        self.seconds = 0.0
         self.kernel = Kernel(
-            run=self.code.address,
+            run=self.codes[0].address,
             units=len(emitter.graph.units),
             words=emitter.words,
             set=emitter.set_at,
@@ -81,6 +91,21 @@ class CompiledKernel:
             sites=ctypes.addressof(self.sites),
         )
 
+    def ran(self, seconds: float) -> None:
+        """Count time of execution. After enough of it, better code takes the place of the first,
+        also while warps run: both have the same registers in the memory of a warp.
+        """
+        before = self.seconds
+        self.seconds += seconds
+        if before < _LONG <= self.seconds:
+            _compiler().submit(self.improve)
+
+    def improve(self) -> None:
+        """Compile once more."""
+        code = compile_text(self.emitter.text, BETTER)
+        self.codes.append(code)
+        self.kernel.run = code.address
+
     def threads(self, launch: Launch) -> int:
         """Return how many threads of this process execute a launch.
 
@@ -95,7 +120,7 @@ class CompiledKernel:
         return min(cores(), blocks)
 
 
-def check_launch(launch: Launch, arena: Arena) -> None:
+def check_launch(launch: Launch) -> None:
     """Raise the error that the interpreter executes a launch."""
     if launch.cooperative:
         raise UnsupportedError("a cooperative launch")
@@ -196,6 +221,7 @@ class _Run:
         waited = 0.0
         while execute(ctypes.byref(made)) == context.PAUSED and not self.stops:
             now = time.monotonic()
+            self.compiled.ran(now - latest)
             if made.waits:
                 waited += now - latest
             latest = now
@@ -203,6 +229,7 @@ class _Run:
             if late:
                 self.stops = True
                 self.late = self.error(made, late)
+        self.compiled.ran(time.monotonic() - latest)
         if made.fault:
             self.stops = True
 
@@ -255,8 +282,9 @@ class _Run:
         )
 
 
-def compile_program(program: Program) -> CompiledKernel:
-    """Return a compiled kernel, which the program keeps.
+def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel | None:
+    """Return a compiled kernel, which the program keeps; None while it is compiled, if the caller
+    does not wait for a large one.
 
     Raises
     ------
@@ -264,29 +292,49 @@ def compile_program(program: Program) -> CompiledKernel:
         The interpreter executes the kernel.
     """
     if program.compiled is None:
-        try:
-            program.compiled = CompiledKernel(program)
-        except UnsupportedError as error:
-            program.compiled = error
-        except PtxError as error:
-            program.compiled = UnsupportedError(error.text)
-        except UnavailableError as error:
-            program.compiled = UnsupportedError(str(error))
+        functions = program.module.reached(program.kernel)
+        size = sum(len(function.instructions) for function in functions)
+        if size < MANY_INSTRUCTIONS or waits:
+            program.compiled = _compile(program)
+        else:
+            program.compiled = _compiler().submit(_compile, program)
+    if isinstance(program.compiled, Future):
+        if not waits and not program.compiled.done():
+            return None
+        program.compiled = program.compiled.result()
     if isinstance(program.compiled, UnsupportedError):
         raise program.compiled
     compiled: CompiledKernel = program.compiled
     return compiled
 
 
-def run_compiled(program: Program, launch: Launch, arena: Arena) -> None:
-    """Run a launch with the compiled kernel.
+def _compile(program: Program) -> CompiledKernel | UnsupportedError:
+    """Return a compiled kernel, or why there is none."""
+    try:
+        return CompiledKernel(program)
+    except UnsupportedError as error:
+        return error
+    except PtxError as error:
+        return UnsupportedError(error.text)
+    except UnavailableError as error:
+        return UnsupportedError(str(error))
+    except (RuntimeError, LookupError, AttributeError, ValueError, TypeError) as error:
+        # A form that the interpreter may know, as for its own decoders.
+        return UnsupportedError(f"{type(error).__name__}: {error}")
+
+
+def run_compiled(program: Program, launch: Launch, arena: Arena, *, waits: bool = True) -> bool:
+    """Run a launch with the compiled kernel, and return whether there is one yet.
 
     Raises
     ------
     UnsupportedError
         The interpreter executes the launch.
     """
-    check_launch(launch, arena)
-    compiled = compile_program(program)
+    check_launch(launch)
+    compiled = compile_program(program, waits=waits)
+    if compiled is None:
+        return False
     assert arena.base < HEAP
     _Run(compiled, program, launch, arena).run()
+    return True

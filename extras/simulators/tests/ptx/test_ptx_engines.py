@@ -1,0 +1,171 @@
+"""The choice of compiled code or the interpreter, and what compiled code shares with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmod_simulators.ptx import PtxError, engines, run_ptx
+from devmod_simulators.ptx.compiled import engine, jit
+
+pytest.importorskip("llvmlite")
+
+HEAD = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 o) {
+.reg .b64 %x, %y, %z;
+.reg .b32 %t, %u, %v, %n;
+.reg .pred %p, %q;
+ld.param.u64 %x, [o];
+mov.u32 %t, %tid.x; mov.u32 %u, %ctaid.x; mov.u32 %n, %ntid.x;
+mad.lo.u32 %v, %u, %n, %t; mul.wide.u32 %y, %v, 4; add.u64 %y, %x, %y;
+"""
+
+
+def launched(body: str, grid: int, block: int, count: int = 0, **options: float) -> np.ndarray:
+    """Run a kernel whose threads have their number in %v and the address of their element in %y."""
+    out = np.zeros(count or grid * block, np.uint32)
+    run_ptx(f"{HEAD}{body} ret; }}", "k", grid, block, [out], **options)  # type: ignore[arg-type]
+    return out
+
+
+@pytest.fixture(autouse=True)
+def counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Count launches from 0 on, with a cache of its own."""
+    engines.launches.clear()
+    engines.reasons.clear()
+    monkeypatch.delenv(engines.SETTING, raising=False)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def executed() -> tuple[int, int]:
+    """Return the launches that were compiled and interpreted."""
+    return engines.launches["compiled"], engines.launches["interpreted"]
+
+
+def test_the_first_launch_of_a_small_kernel_is_compiled() -> None:
+    assert launched("st.global.u32 [%y], %v;", 2, 40).tolist() == list(range(80))
+    assert executed() == (1, 0)
+    assert engines.summary() == "devmod-simulators: 1 launches compiled, 0 interpreted"
+
+
+def test_the_setting_chooses_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(engines.SETTING, "interpreter")
+    assert launched("st.global.u32 [%y], %v;", 1, 4).tolist() == [0, 1, 2, 3]
+    assert executed() == (0, 1)
+
+
+def test_a_large_kernel_is_interpreted_while_it_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = "add.u32 %v, %v, 1;" * engine.MANY_INSTRUCTIONS + "st.global.u32 [%y], %v;"
+    assert launched(body, 1, 2).tolist() == [500, 501]
+    assert executed() == (0, 1)
+    assert engines.reasons == {"k": "it is being compiled"}
+    monkeypatch.setenv(engines.SETTING, "compiled")
+    assert launched(body, 1, 2).tolist() == [500, 501]
+    assert executed() == (1, 1)
+
+
+def test_what_is_not_compiled_is_interpreted() -> None:
+    body = "vabsdiff2.u32.u32.u32 %v, %v, %u, %u; st.global.u32 [%y], %v;"
+    assert launched(body, 1, 3).tolist() == [0, 1, 2]
+    assert executed() == (0, 1)
+    assert engines.reasons == {"k": "vabsdiff2.u32.u32.u32"}
+
+
+def test_without_llvmlite_kernels_are_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "llvm", lambda: None)
+    assert launched("st.global.u32 [%y], %v;", 1, 2).tolist() == [0, 1]
+    assert engines.reasons == {"k": "llvmlite is not installed"}
+
+
+def test_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged entry is compiled once more."""
+    body = "st.global.u32 [%y], %v;"
+    launched(body, 1, 2)
+    (entry,) = (tmp_path / "cache").rglob("*.bin")
+    parsed = []
+    binding = jit.llvm()
+    parse = binding.parse_assembly
+
+    class Counted:
+        def __getattr__(self, name: str) -> object:
+            return getattr(binding, name)
+
+        def parse_assembly(self, text: str) -> object:
+            parsed.append(text)
+            return parse(text)
+
+    monkeypatch.setattr(jit, "llvm", Counted)
+    launched(body, 1, 2)
+    assert parsed == [""]
+    entry.write_bytes(entry.read_bytes()[:-1])
+    assert launched(body, 1, 2).tolist() == [0, 1]
+    assert [bool(text) for text in parsed] == [False, True, False]
+
+
+def test_blocks_run_on_all_cores_and_the_first_fault_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "cores", lambda: 4)
+    assert (launched("st.global.u32 [%y], %v;", 300, 64) == np.arange(300 * 64)).all()
+    with pytest.raises(PtxError) as raised:
+        launched("st.global.u32 [%y], %v;", 300, 64, count=250 * 64)
+    assert "block (250, 0, 0), thread (0, 0, 0), PTX line 11 (st.global.u32)" in str(raised.value)
+    assert executed() == (1, 0)
+
+
+def test_a_block_waits_for_a_later_one() -> None:
+    body = """
+    setp.ne.u32 %p, %u, 0; @%p bra SET;
+    WAIT: ld.volatile.global.u32 %t, [%x+4]; setp.eq.u32 %q, %t, 0; @%q bra WAIT;
+    st.global.u32 [%x], %t; bra END;
+    SET: st.volatile.global.u32 [%y], 7;
+    END:
+    """
+    assert launched(body, 2, 1).tolist() == [7, 7]
+    assert executed() == (1, 0)
+
+
+def test_a_lane_waits_for_another_of_its_warp() -> None:
+    body = """
+    TRY: atom.global.cas.b32 %t, [%x], 0, 1; setp.ne.u32 %p, %t, 0; @%p bra TRY;
+    ld.volatile.global.u32 %t, [%x+4]; add.u32 %t, %t, 1; st.volatile.global.u32 [%x+4], %t;
+    atom.global.exch.b32 %t, [%x], 0;
+    """
+    assert launched(body, 2, 48, count=2).tolist() == [0, 96]
+    assert executed() == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("W: ld.volatile.global.u32 %t, [%x]; setp.eq.u32 %q, %t, 0; @%q bra W;", "waited for"),
+        ("W: add.u32 %t, %t, 1; setp.ne.u32 %q, %n, 99; @%q bra W;", "it has run for 0.5 s, 10"),
+    ],
+)
+def test_an_endless_loop_ends(body: str, reason: str) -> None:
+    with pytest.raises(PtxError, match=reason) as raised:
+        launched(body, 1, 1, seconds=0.05)
+    assert raised.value.name == "CUDA_ERROR_LAUNCH_TIMEOUT"
+    assert "block (0, 0, 0), thread (0, 0, 0)" in str(raised.value)
+
+
+def test_a_warp_keeps_the_order_of_its_instructions_in_shared_memory() -> None:
+    """Old programs add up in a warp without a barrier."""
+    steps = "".join(
+        f"ld.volatile.shared.u32 %n, [%u]; ld.volatile.shared.u32 %t, [%u+{4 * half}];"
+        "add.u32 %n, %n, %t; st.volatile.shared.u32 [%u], %n;"
+        for half in (16, 8, 4, 2, 1)
+    )
+    body = f"""
+    .shared .align 4 .b8 s[256];
+    shl.b32 %u, %t, 2; mov.u32 %n, s; add.u32 %u, %u, %n;
+    st.volatile.shared.u32 [%u], %v; {steps} st.global.u32 [%y], %n;
+    """
+    assert launched(body, 1, 32)[0] == sum(range(32))
+    assert executed() == (1, 0)
