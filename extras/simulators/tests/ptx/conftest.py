@@ -18,7 +18,6 @@ from devmod_simulators.ptx.program import Program
 #: What the compiled engine leaves to the interpreter, by the beginning of its reason, and why.
 INTERPRETED = {
     r"v(add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?\b": "video instructions are rare",
-    r"(sin|cos|ex2|lg2|tanh)\.": "their last bits are NumPy's",
     r"cvt\.pack|fns|cvt\.r[nzmp]\.satfinite": "rare",
     r"cvt\..*e[45]m[32]x2": "a table of NumPy has their values",
     r"cvt\.r[zmp]\.(ftz\.)?(sat\.|relu\.)?b?f16": "a second rounding would follow",

@@ -59,7 +59,10 @@ FUNCTIONS = (
     "elect",
     "rounded",
     "clock",
+    "approximate",
 )
+#: The functions of NumPy that engine.c calls.
+LOOPS = ("sin", "cos", "log2", "exp2", "tanh")
 
 
 class Site(Structure):
@@ -125,6 +128,8 @@ class Context(Structure):
 
     _fields_: ClassVar[list[Any]] = [
         ("functions", c_void_p * 24),
+        ("loops", c_void_p * len(LOOPS)),
+        ("loop_data", c_void_p * len(LOOPS)),
         ("kernel", c_void_p),
         ("delta", c_uint64),
         ("ranges", c_void_p),

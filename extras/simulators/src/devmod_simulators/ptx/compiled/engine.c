@@ -79,6 +79,7 @@ typedef struct {
 
 struct Context {
     void *functions[24];
+    void *loops[5], *loop_data[5]; /* NumPy's, of sin and its kin */
     const Kernel *kernel;
     uint64_t delta; /* from an address of global memory to one of this process */
     const uint64_t *ranges;
@@ -662,6 +663,16 @@ static void rounded(uint32_t operation, uint32_t mode, uint32_t width, const voi
     fesetround(before);
 }
 
+/* NumPy's function for a chunk: the interpreter has the same bits. */
+static void approximate(Context *c, uint32_t which, const float *values, float *out) {
+    typedef void Loop(char **, const intptr_t *, const intptr_t *, void *);
+    char *arrays[] = {(char *)values, (char *)out};
+    intptr_t count = CHUNK, strides[] = {sizeof(float), sizeof(float)};
+    Loop *loop;
+    memcpy(&loop, &c->loops[which], sizeof loop);
+    loop(arrays, &count, strides, c->loop_data[which]);
+}
+
 static uint64_t nanoseconds(clockid_t which) {
     struct timespec now;
     clock_gettime(which, &now);
@@ -866,6 +877,6 @@ void engine_free(Context *c) {
 
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. */
 void *engine_functions[] = {
-    load, store,   atomic, arrive, reduced, gather, leave,   table,
-    trap, shuffle, vote,   match,  reduce,  elect,  rounded, clock_of,
+    load,    store, atomic, arrive, reduced, gather,  leave,    table,       trap,
+    shuffle, vote,  match,  reduce, elect,   rounded, clock_of, approximate,
 };

@@ -19,6 +19,7 @@ from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.emit import NUMBERS
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm
+from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import time_limit_text
@@ -193,6 +194,9 @@ class _Run:
         functions = (ctypes.c_void_p * len(context.FUNCTIONS)).in_dll(library(), "engine_functions")
         for number, function in enumerate(functions):
             made.functions[number] = function
+        for number, (loop, data) in enumerate(loops() or ()):
+            made.loops[number] = loop
+            made.loop_data[number] = data
         return made
 
     def run(self) -> None:

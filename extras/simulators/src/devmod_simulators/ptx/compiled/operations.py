@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from devmod_simulators.ptx.compiled.context import MODES, ROUNDED
+from devmod_simulators.ptx.compiled.context import LOOPS, MODES, ROUNDED
 from devmod_simulators.ptx.compiled.emit import constant, floats, vector
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.memory import WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Pair, Vector
@@ -868,6 +869,25 @@ def _rsqrt(e: Emitter, d: Decoder) -> None:
     elif d.has("ftz"):
         value = high_half(e, value)
     put_value(e, d, value, kind)
+
+
+_APPROXIMATIONS = {"sin": "sin", "cos": "cos", "lg2": "log2", "ex2": "exp2", "tanh": "tanh"}
+
+
+@operation(*_APPROXIMATIONS)
+def _approximation(e: Emitter, d: Decoder) -> None:
+    kind = d.type
+    if kind not in ("f16", "f32", "bf16"):
+        raise UnsupportedError(kind)
+    if loops() is None:
+        raise UnsupportedError("this NumPy has its functions elsewhere")
+    of = floats(32)
+    value = value_of(e, d, d.operands[1], kind)
+    places = [e.slot(vector(32), number) for number in (20, 21)]
+    e.line(f"store {of} {value}, ptr {places[0]}, align 8")
+    which = LOOPS.index(_APPROXIMATIONS[d.root])
+    e.call("approximate", "void", f"ptr %c, i32 {which}, ptr {places[0]}, ptr {places[1]}")
+    put_value(e, d, e.op(f"load {of}, ptr {places[1]}, align 8"), kind)
 
 
 def smaller(e: Emitter, a: str, b: str, width: int, *, larger: bool) -> str:
