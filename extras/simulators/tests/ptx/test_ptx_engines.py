@@ -119,6 +119,18 @@ def test_blocks_run_on_all_cores_and_the_first_fault_is_named(
     assert executed() == (1, 0)
 
 
+def test_a_long_block_ends_when_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch returns to Python from time to time."""
+    monkeypatch.setattr(engine, "cores", lambda: 2)
+    monkeypatch.setattr(engine, "_MANY_THREADS", 0)
+    body = """
+    setp.eq.u32 %p, %u, 0; @%p bra END;
+    W: add.u32 %t, %t, 1; setp.ne.u32 %q, %t, 20000000; @%q bra W;
+    END: st.global.u32 [%y], %t;
+    """
+    assert launched(body, 2, 1).tolist() == [0, 20_000_000]
+
+
 def test_a_block_waits_for_a_later_one() -> None:
     body = """
     setp.ne.u32 %p, %u, 0; @%p bra SET;

@@ -89,6 +89,8 @@ class Memory:
 
     def __init__(self, data: Array) -> None:
         self.bytes = data
+        #: Of the bytes in this process.
+        self.address = data.ctypes.data
         self.views: dict[DType, Array] = {U8: data}
 
     def view(self, dtype: DType) -> Array:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 #: A register of a copy of a function: by its number there, or a part of a parameter.
 Key = tuple[Any, ...]
 
-#: Special registers that all threads of a launch share, by their places among the numbers.
+#: Special registers that all threads of a launch share, by their places among the numbers of its
+#: context.
 NUMBERS = (
     "smid",
     *(f"{name}.{axis}" for name in ("ntid", "nctaid") for axis in "xyz"),

@@ -82,7 +82,7 @@ struct Context {
     void *loops[5], *loop_data[5]; /* NumPy's, of sin and its kin */
     const Kernel *kernel;
     uint64_t delta; /* from an address of global memory to one of this process */
-    const uint64_t *ranges;
+    const uint64_t *starts, *ends; /* of ranges that a kernel may access, in order */
     uint64_t range_count;
     uint8_t *heap;
     uint64_t heap_size;
@@ -145,14 +145,14 @@ static uint8_t *in_global(Context *c, uint64_t address, uint32_t size, Window *w
     }
     while (low < high) {
         uint64_t middle = (low + high) / 2;
-        if (c->ranges[2 * middle] <= address)
+        if (c->starts[middle] <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    if (!low || address + size > c->ranges[2 * low - 1])
+    if (!low || address + size > c->ends[low - 1])
         return NULL;
-    uint64_t start = c->ranges[2 * low - 2], room = c->ranges[2 * low - 1] - start;
+    uint64_t start = c->starts[low - 1], room = c->ends[low - 1] - start;
     if (window && room >= (uint64_t)CHUNK * size)
         *window = (Window){start, room - (uint64_t)CHUNK * size};
     return (uint8_t *)(address + c->delta);

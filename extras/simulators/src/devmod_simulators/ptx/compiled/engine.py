@@ -10,13 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from devmod_simulators.drivers.build import UnavailableError
 from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
-from devmod_simulators.ptx.compiled.emit import NUMBERS
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm
 from devmod_simulators.ptx.compiled.loops import loops
@@ -27,6 +24,8 @@ from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
 from devmod_simulators.ptx.ptx_types import aligned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from devmod_simulators.ptx.columns import Launch
     from devmod_simulators.ptx.memory import Arena
     from devmod_simulators.ptx.program import Program
@@ -91,6 +90,14 @@ class CompiledKernel:
             waits=ctypes.addressof(self.waits),
             sites=ctypes.addressof(self.sites),
         )
+        #: What the contexts of all launches have.
+        self.context = Context(kernel=ctypes.addressof(self.kernel))
+        functions = (ctypes.c_void_p * len(context.FUNCTIONS)).in_dll(library(), "engine_functions")
+        for number, function in enumerate(functions):
+            self.context.functions[number] = function
+        for number, (loop, data) in enumerate(loops() or ()):
+            self.context.loops[number] = loop
+            self.context.loop_data[number] = data
 
     def ran(self, seconds: float) -> None:
         """Count time of execution. After enough of it, better code takes the place of the first,
@@ -142,62 +149,45 @@ class _Run:
         self.stops = False
         self.late: PtxError | None = None
         self.began = time.monotonic()
-        self.next = ctypes.c_uint64(0)
-        ranges = np.empty((len(arena.starts), 2), np.uint64)
-        ranges[:, 0] = arena.starts
-        ranges[:, 1] = arena.ends
-        self.ranges = np.ascontiguousarray(ranges)
-        self.parameters = np.frombuffer(launch.parameters + bytes(8), np.uint8)
-        addresses = [program.module.addresses[name] for name in compiled.emitter.symbols]
-        self.symbols = np.array([*addresses, 0], np.uint64)
-        shared = program.shared_size(launch.shared)
-        self.shared = shared
-        numbers = {
-            "dynamic_smem_size": launch.shared,
-            "total_smem_size": shared,
-            **{f"ntid.{axis}": launch.block["xyz".index(axis)] for axis in "xyz"},
-            **{f"nctaid.{axis}": launch.grid["xyz".index(axis)] for axis in "xyz"},
-        }
-        self.numbers = [numbers.get(name, 0) for name in NUMBERS]
         self.keeps: list[Any] = []
-        self.contexts = [self.context() for _ in range(compiled.threads(launch))]
-
-    def context(self) -> Context:
-        """Return the context of a thread of this process."""
-        arena = self.arena
-        launch = self.launch
-        numbers = np.array(self.numbers, np.uint32)
-        windows = np.empty((max(len(self.compiled.sites), 1), 2), np.uint64)
-        self.keeps += [numbers, windows]
-        made = Context(
-            kernel=ctypes.addressof(self.compiled.kernel),
-            delta=(arena.bytes.ctypes.data - arena.base) & (1 << 64) - 1,
-            ranges=self.ranges.ctypes.data,
-            range_count=len(self.ranges),
-            parameters=self.parameters.ctypes.data,
-            parameters_size=len(launch.parameters),
-            symbols=self.symbols.ctypes.data,
-            numbers=numbers.ctypes.data,
-            shared_size=self.shared,
-            shared_readable=aligned(self.shared, GRANULE),
-            next=ctypes.addressof(self.next),
-            blocks=math.prod(launch.grid),
-            windows=windows.ctypes.data,
-            grid=(ctypes.c_uint32 * 3)(*launch.grid),
-            size=(ctypes.c_uint32 * 3)(*launch.block),
-            threads=math.prod(launch.block),
-            began=time.monotonic_ns(),
-        )
+        contexts = compiled.threads(launch)
+        made = Context.from_buffer_copy(compiled.context)
+        made.delta = (arena.address - arena.base) & (1 << 64) - 1
+        made.starts = self.kept(ctypes.c_uint64, arena.starts)
+        made.ends = self.kept(ctypes.c_uint64, arena.ends)
+        made.range_count = len(arena.starts)
         if arena.heap is not None:
-            made.heap = arena.heap.bytes.ctypes.data
+            made.heap = arena.heap.address
             made.heap_size = arena.heap.top
-        functions = (ctypes.c_void_p * len(context.FUNCTIONS)).in_dll(library(), "engine_functions")
-        for number, function in enumerate(functions):
-            made.functions[number] = function
-        for number, (loop, data) in enumerate(loops() or ()):
-            made.loops[number] = loop
-            made.loop_data[number] = data
-        return made
+        # A device reads the end of the last parameter with its neighbour.
+        self.parameters = ctypes.create_string_buffer(launch.parameters, len(launch.parameters) + 8)
+        made.parameters = ctypes.addressof(self.parameters)
+        made.parameters_size = len(launch.parameters)
+        addresses = program.module.addresses
+        made.symbols = self.kept(
+            ctypes.c_uint64, [addresses[name] for name in compiled.emitter.symbols]
+        )
+        made.shared_size = program.shared_size(launch.shared)
+        made.shared_readable = aligned(made.shared_size, GRANULE)
+        made.next = self.kept(ctypes.c_uint64, [0])
+        made.blocks = math.prod(launch.grid)
+        made.grid[:] = launch.grid
+        made.size[:] = launch.block
+        made.threads = math.prod(launch.block)
+        made.began = time.monotonic_ns()
+        #: Of each thread of this process.
+        self.contexts = [made]
+        self.contexts += [Context.from_buffer_copy(made) for _ in range(contexts - 1)]
+        numbers = (0, *launch.block, *launch.grid, launch.shared, made.shared_size)
+        for each in self.contexts:
+            each.numbers = self.kept(ctypes.c_uint32, numbers)
+            each.windows = self.kept(ctypes.c_uint64, (0,) * 2 * len(compiled.sites))
+
+    def kept(self, kind: Any, values: Sequence[int]) -> int:
+        """Return the address of values, which live as long as the launch."""
+        array = (kind * max(len(values), 1))(*values)
+        self.keeps.append(array)
+        return ctypes.addressof(array)
 
     def run(self) -> None:
         """Execute all blocks: this thread of the process, and others of a pool."""
@@ -205,8 +195,10 @@ class _Run:
         futures = [_pool().submit(self.drive, each) for each in others]
         try:
             self.drive(first)
-        finally:
+        except BaseException:
             self.stops = True
+            raise
+        finally:
             wait(futures)
             for each in self.contexts:
                 library().engine_free(ctypes.byref(each))
