@@ -32,6 +32,9 @@ SMALLEST = {
 #: The largest finite numbers of types that `cvt.satfinite` converts to.
 LARGEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127, "tf32": (2 - 2.0**-10) * 2.0**127}
 
+#: The NaN of all results of 16 bits.
+_NAN_F16 = np.array(0x7FFF, np.uint16).view(F16)
+
 
 def flush(a: Array, kind: str) -> Array:
     """Return values with those that are subnormal numbers of `kind` as zeros of their sign."""
@@ -79,6 +82,8 @@ def writer(kind: str, mode: str = "rn") -> Callable[[Array], Array]:
     if kind not in FLOATS:
         return partial(to_fp8, kind)
     dtype = DTYPES[kind]
+    if kind == "f16":
+        return lambda a: np.where(np.isnan(a), _NAN_F16, narrow(a, mode, F16))
     if mode == "rn" or kind == "f64":
         return lambda a: a.astype(dtype, copy=False)
     return lambda a: narrow(a, mode, dtype)

@@ -693,13 +693,18 @@ def value_of(
     """Return an operand of a float type as vectors of float or double, flushed with .ftz."""
     if kind not in _COMPUTED:
         raise UnsupportedError(kind)
-    if flushes is None:
-        flushes = d.has("ftz")
+    raw = e.source(operand, 16) if kind == "bf16" else e.number(operand, kind)
+    return value_from(e, raw, kind, d.has("ftz") if flushes is None else flushes)
+
+
+def value_from(e: Emitter, raw: str, kind: str, flushes: bool) -> str:
+    """Return the bits of a float type as vectors of float or double."""
     if kind == "bf16":
-        raw = e.op(f"zext {vector(16)} {e.source(operand, 16)} to {vector(32)}")
+        raw = e.op(f"zext {vector(16)} {raw} to {vector(32)}")
         raw = e.op(f"shl {vector(32)} {raw}, splat (i32 16)")
         return e.cast(raw, vector(32), floats(32))
-    value = e.float(operand, kind)
+    width = width_of(kind)
+    value = e.cast(raw, vector(width), floats(width))
     if kind == "f16":
         value = e.op(f"fpext {floats(16)} {value} to {floats(32)}")
     return flush(e, value, kind) if flushes else value
@@ -726,10 +731,13 @@ def put_value(
     e: Emitter, d: Decoder, value: str, kind: str, *, flushes: bool | None = None
 ) -> None:
     """Give the destination floats that were computed, with the modifiers of the instruction."""
-    width = _COMPUTED[kind]
-    of = floats(width)
-    if flushes is None:
-        flushes = d.has("ftz")
+    raw = raw_of(e, d, value, kind, d.has("ftz") if flushes is None else flushes)
+    e.target(d.operands[0], raw, unsigned(kind))
+
+
+def raw_of(e: Emitter, d: Decoder, value: str, kind: str, flushes: bool) -> str:
+    """Return the bits of a float type for floats that were computed."""
+    of = floats(_COMPUTED[kind])
     refuse(d, "satfinite")
     if d.has("sat"):
         above = e.op(f"fcmp ogt {of} {value}, zeroinitializer")
@@ -740,18 +748,56 @@ def put_value(
         below = e.op(f"fcmp ole {of} {value}, zeroinitializer")
         value = choose(e, below, of, "zeroinitializer", value)
     if kind == "bf16":
-        e.target(d.operands[0], to_bf16(e, value), "b16")
-        return
+        return to_bf16(e, value)
+    width = width_of(kind)
     if kind == "f16":
         short = e.op(f"fptrunc {of} {value} to {floats(16)}")
         if flushes:
             value = flush(e, e.op(f"fpext {floats(16)} {short} to {of}"), "f16")
             short = e.op(f"fptrunc {of} {value} to {floats(16)}")
-        e.target_float(d.operands[0], short, "f16")
-        return
+        return without_payload(e, value, short)
     if flushes:
         value = flush(e, value, kind)
-    e.target_float(d.operands[0], value, kind)
+    return e.cast(value, floats(width), vector(width))
+
+
+def without_payload(e: Emitter, value: str, short: str) -> str:
+    """Return the bits of halves that were rounded from floats: NaN has one form."""
+    nan = e.op(f"fcmp uno {floats(32)} {value}, {value}")
+    raw = e.cast(short, floats(16), vector(16))
+    return choose(e, nan, vector(16), constant(0x7FFF, 16), raw)
+
+
+def each_number(
+    e: Emitter, d: Decoder, operands: list[Any], compute: Callable[[list[str], str], str]
+) -> None:
+    """Compute one number of some operands, or each of a pair."""
+    kind = d.type.removesuffix("x2")
+    if len(d.types) != 1 or kind not in _COMPUTED:
+        raise UnsupportedError(" ".join(d.types))
+    if kind == d.type:
+        values = [value_of(e, d, operand, kind) for operand in operands]
+        put_value(e, d, compute(values, kind), kind)
+        return
+    half = width_of(kind)
+    whole = vector(2 * half)
+    sources = [e.source(operand, 2 * half) for operand in operands]
+    result = ""
+    for shift in (0, half):
+        values = []
+        for source in sources:
+            moved = source
+            if shift:
+                moved = e.op(f"lshr {whole} {source}, {constant(shift, 2 * half)}")
+            raw = e.op(f"trunc {whole} {moved} to {vector(half)}")
+            values.append(value_from(e, raw, kind, d.has("ftz")))
+        raw = raw_of(e, d, compute(values, kind), kind, d.has("ftz") and kind != "bf16")
+        part = e.op(f"zext {vector(half)} {raw} to {whole}")
+        if shift:
+            part = e.op(f"shl {whole} {part}, {constant(shift, 2 * half)}")
+            part = e.op(f"or {whole} {result}, {part}")
+        result = part
+    e.target(d.operands[0], result, f"b{2 * half}")
 
 
 def directed(e: Emitter, name: str, mode: str, width: int, values: list[str], kind: str) -> str:
@@ -770,27 +816,64 @@ def directed(e: Emitter, name: str, mode: str, width: int, values: list[str], ki
 
 def arithmetic(e: Emitter, d: Decoder, name: str, count: int) -> None:
     """Add an operation of floats with one rounding."""
-    kind = d.type
-    if len(d.types) != 1 or kind not in _COMPUTED:
-        raise UnsupportedError(" ".join(d.types))
-    mode = d.rounding
-    width = _COMPUTED[kind]
-    of = floats(width)
     d.count(count + 1)
-    values = [value_of(e, d, d.operands[number], kind) for number in range(1, count + 1)]
-    if mode != "rn":
-        if kind not in ("f32", "f64"):
-            raise UnsupportedError(mode)
-        value = directed(e, name, mode, width, values, of)
-    elif name == "fma":
-        if kind not in ("f32", "f64"):
-            raise UnsupportedError("fma of 16 bits")
-        value = intrinsic(e, "fma", of, *values)
-    elif name == "sqrt":
-        value = intrinsic(e, "sqrt", of, *values)
-    else:
-        value = e.op(f"f{name} {of} {values[0]}, {values[1]}")
-    put_value(e, d, value, kind)
+    mode = d.rounding
+
+    def compute(values: list[str], kind: str) -> str:
+        of = floats(_COMPUTED[kind])
+        is_short = kind in ("f16", "bf16")
+        if mode != "rn":
+            if is_short:
+                raise UnsupportedError(mode)
+            return directed(e, name, mode, _COMPUTED[kind], values, of)
+        if name == "fma":
+            if is_short:
+                return fused_short(e, values)
+            return intrinsic(e, "fma", of, *values)
+        if name == "sqrt":
+            return intrinsic(e, "sqrt", of, *values)
+        return e.op(f"f{name} {of} {values[0]}, {values[1]}")
+
+    each_number(e, d, d.operands[1:], compute)
+
+
+def to_odd(e: Emitter, value: str, error: str, width: int) -> str:
+    """Return floats rounded to odd, of those that were rounded to nearest with an error: one more
+    rounding is then that of the exact value (Boldo and Melquiond).
+    """
+    of, raw = floats(width), vector(width)
+    bits = e.cast(value, of, raw)
+    size = intrinsic(e, "fabs", of, error)
+    some = e.op(f"fcmp ogt {of} {size}, zeroinitializer")
+    infinity = e.splat("0x7FF0000000000000", of.split()[2].rstrip(">"))
+    finite = e.op(f"fcmp olt {of} {size}, {infinity}")
+    low = e.op(f"trunc {raw} {bits} to {PRED}")
+    even = e.op(f"xor {PRED} {low}, splat (i1 1)")
+    changes = e.op(f"and {PRED} {e.op(f'and {PRED} {some}, {finite}')}, {even}")
+    above = e.op(f"fcmp ogt {of} {error}, zeroinitializer")
+    positive = e.op(f"fcmp ogt {of} {value}, zeroinitializer")
+    away = e.op(f"xor {PRED} {above}, {positive}")
+    step = choose(e, away, raw, constant(-1, width), constant(1, width))
+    changed = choose(e, changes, raw, e.op(f"add {raw} {bits}, {step}"), bits)
+    return e.cast(changed, raw, of)
+
+
+def fused_short(e: Emitter, values: list[str]) -> str:
+    """Return a * b + c of halves as floats that are to be rounded once more. The product is exact
+    in double.
+    """
+    wide = floats(64)
+    a, b, c = (e.op(f"fpext {floats(32)} {value} to {wide}") for value in values)
+    product = e.op(f"fmul {wide} {a}, {b}")
+    total = e.op(f"fadd {wide} {product}, {c}")
+    other = e.op(f"fsub {wide} {total}, {product}")
+    first = e.op(f"fsub {wide} {product}, {e.op(f'fsub {wide} {total}, {other}')}")
+    second = e.op(f"fsub {wide} {c}, {other}")
+    odd = to_odd(e, total, e.op(f"fadd {wide} {first}, {second}"), 64)
+    near = e.op(f"fptrunc {wide} {odd} to {floats(32)}")
+    error = e.op(f"fsub {wide} {odd}, {e.op(f'fpext {floats(32)} {near} to {wide}')}")
+    error = e.op(f"fptrunc {wide} {error} to {floats(32)}")
+    return to_odd(e, near, error, 32)
 
 
 @operation("add", "sub")
@@ -909,14 +992,14 @@ def _extreme(e: Emitter, d: Decoder) -> None:
     if not d.is_float:
         extreme_of_integers(e, d)
         return
-    kind = d.type
-    if kind not in _COMPUTED:
-        raise UnsupportedError(kind)
-    values = [value_of(e, d, operand, kind) for operand in d.operands[1:]]
-    value = values[0]
-    for other in values[1:]:
-        value = _of_two(e, d, value, other, _COMPUTED[kind])
-    put_value(e, d, value, kind)
+
+    def compute(values: list[str], kind: str) -> str:
+        value = values[0]
+        for other in values[1:]:
+            value = _of_two(e, d, value, other, _COMPUTED[kind])
+        return value
+
+    each_number(e, d, d.operands[1:], compute)
 
 
 def _of_two(e: Emitter, d: Decoder, a: str, b: str, width: int) -> str:
@@ -1123,7 +1206,7 @@ def _to_pair(e: Emitter, d: Decoder, result: str, *, ftz: bool) -> None:
             raw = to_bf16(e, value)
         else:
             short = e.op(f"fptrunc {floats(32)} {value} to {floats(16)}")
-            raw = e.cast(short, floats(16), vector(16))
+            raw = without_payload(e, value, short)
         parts.append(e.op(f"zext {vector(16)} {raw} to {vector(32)}"))
     high = e.op(f"shl {vector(32)} {parts[1]}, splat (i32 16)")
     e.target(d.operands[0], e.op(f"or {vector(32)} {high}, {parts[0]}"), "b32")
