@@ -1,13 +1,14 @@
-"""The interpreter of PTX: five kernels with and without checks, a small launch, and loops of few
-and of many threads.
+"""Compiled kernels beside interpreted ones, and the interpreter of PTX: five kernels with and
+without checks, a small launch, and loops of few and of many threads.
 
     python tools/benchmarks/bench_simulator.py [--rounds 5] [--before FOLDER] [NAME …]
 
 NVRTC compiles the kernels for compute_90. The figures are the processor time of a launch in
 milliseconds, the minimum of the rounds. `--before` names another source tree: its interpreter takes
 turns with this one, and the last column is the ratio to it. The ratio of checks is a geometric mean
-over the five kernels, those of threads one over the loops. NAME selects the cases whose names
-contain it. The exit code is 1 if a figure is over its bound.
+over the five kernels, those of threads one over the loops. Those of compiled code are one over the
+five kernels and the loops of many threads, and one over the others. NAME selects the cases whose
+names contain it. The exit code is 1 if a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from devmod_targets.cuda.nvrtc import compile_program
 MOST_CHECKED = 6.0
 #: The most time of any width, of that of the tree before.
 MOST_BEFORE = 1.1
+#: The most time of compiled code, of that of the interpreter: of few threads, and of many.
+MOST_NARROW = 1 / 15
+MOST_WIDE = 1 / 5
 #: Threads of the loops: of one block, and of blocks of 256.
 WIDTHS = (32, 64, 256, 1024, 65_536)
 BLOCK = 1024
@@ -203,6 +207,11 @@ def all_cases() -> dict[str, Case]:
     return cases
 
 
+def is_wide(case: str) -> bool:
+    """Return whether a case has many threads."""
+    return case in FIVE or case.endswith(f" {WIDTHS[-1]}")
+
+
 def kernel_of(case: str) -> str:
     """Return the kernel of a case."""
     name = case.split()[0]
@@ -236,21 +245,23 @@ def serve(ptx: Path) -> None:
             launches[case] = launch_of(machine, cases[case])
         launch = launches[case]
         kernel = kernel_of(case)
-        began = time.thread_time()
+        began = time.process_time()
         if checks == NO_CHECKS:
             machine.launch(module, kernel, launch)
         else:
             names = frozenset(checks.split(","))
             ranges = sorted(machine.ranges)
             assert not launch_with_checks(sanitizer, module, kernel, launch, names, ranges)
-        print((time.thread_time() - began) * 1e3, flush=True)
+        print((time.process_time() - began) * 1e3, flush=True)
 
 
 class Interpreter:
-    """A process with the interpreter of a source tree, by default of this environment's."""
+    """A process with the interpreter of a source tree, by default of this environment's; or with
+    another engine.
+    """
 
-    def __init__(self, ptx: Path, tree: Path | None = None) -> None:
-        environment = dict(os.environ)
+    def __init__(self, ptx: Path, tree: Path | None = None, engine: str = "interpreter") -> None:
+        environment = os.environ | {"DEVMOD_STANDIN_ENGINE": engine}
         if tree is not None:
             environment["PYTHONPATH"] = str(tree / "extras" / "simulators" / "src")
         self.process = subprocess.Popen(
@@ -333,12 +344,18 @@ def main() -> int:
         columns = {"ms": (interpreter, NO_CHECKS)}
         if options.before:
             columns["before"] = Interpreter(ptx, options.before), NO_CHECKS
+        columns["compiled"] = Interpreter(ptx, engine="compiled"), NO_CHECKS
         columns["bounds"] = interpreter, "bounds,align,free"
         columns["all checks"] = interpreter, ALL
         times = compare(names, columns, options.rounds)
 
     ratios = [row["all checks"] / row["ms"] for case, row in times.items() if case in FIVE]
     failed = check_mean("all checks", "without checks", ratios, MOST_CHECKED)
+    compiled = {case: row["compiled"] / row["ms"] for case, row in times.items()}
+    ratios = [compiled[case] for case in times if is_wide(case)]
+    failed |= check_mean("compiled, many threads", "interpreted", ratios, MOST_WIDE)
+    ratios = [compiled[case] for case in times if not is_wide(case) and case != "small"]
+    failed |= check_mean("compiled, few threads", "interpreted", ratios, MOST_NARROW)
     if not options.before:
         return int(failed)
     for threads in WIDTHS:

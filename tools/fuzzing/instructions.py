@@ -7,9 +7,11 @@ An input is the seed of a program: each of its instructions has registers of inp
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from operator import and_, or_, xor
 from random import Random
 from typing import Any, NamedTuple
@@ -22,6 +24,8 @@ from fuzzing.seeds import ROOT
 #: The most instructions of a program, and its threads.
 INSTRUCTIONS = 25
 THREADS = 32
+#: The setting of the simulated GPU that has the name of an engine.
+ENGINE = "DEVMOD_STANDIN_ENGINE"
 #: The bits and the type of a register of each class, and how many have inputs.
 CLASSES = {"r": (32, "u32"), "d": (64, "u64"), "f": (32, "f32"), "g": (64, "f64")}
 INPUTS = 5
@@ -550,7 +554,7 @@ class Program:
                 stores.append(f"st.global.{kind} [%x + {place * bits // 8}], %{register}{place};")
         return "\n".join([*head, *loads, *self.lines, *stores, "ret; }"])
 
-    def run(self) -> dict[str, Any]:
+    def run(self, engine: str) -> dict[str, Any]:
         """Return the values of each class on the simulated GPU, a row for each thread."""
         from devmod_simulators.ptx import run_ptx
 
@@ -560,14 +564,46 @@ class Program:
             dtype = f"u{bits // 8}"
             inputs.append(np.array(self.values[register][:INPUTS], dtype).T.copy())
             outputs[register] = np.zeros((THREADS, len(self.values[register])), dtype)
-        run_ptx(self.text(), "k", 1, THREADS, [*inputs, *outputs.values()])
+        before = os.environ.get(ENGINE, "")
+        os.environ[ENGINE] = engine
+        try:
+            run_ptx(self.text(), "k", 1, THREADS, [*inputs, *outputs.values()])
+        finally:
+            os.environ[ENGINE] = before
         return outputs
 
 
 def compare_instructions(data: bytes) -> None:
-    """Run the program of a seed, and compare the first register that differs."""
+    """Run the program of a seed, and compare the first register that differs: interpreted with the
+    values, and compiled with interpreted.
+    """
     program = Program(data)
-    outputs = program.run()
+    outputs = program.run("interpreter")
+    compare_values(program, outputs)
+    if find_spec("llvmlite") is not None:
+        compare_engines(program, outputs, program.run("compiled"))
+
+
+def compare_engines(program: Program, wanted: dict[str, Any], outputs: dict[str, Any]) -> None:
+    """Raise the error of the first register that differs between engines. NaN is one number."""
+    for target, line in program.written.items():
+        register, number = target[1], int(target[2:])
+        want = wanted[register][:, number]
+        got = outputs[register][:, number]
+        equal = got == want
+        if register in FLOATS:
+            of = f"f{want.itemsize}"
+            equal |= np.isnan(got.view(of)) & np.isnan(want.view(of))
+        if not equal.all():
+            thread = int(np.argmin(equal))
+            raise Breach(
+                f"{program.lines[line]} gives {int(got[thread]):#x} compiled and "
+                f"{int(want[thread]):#x} interpreted; thread {thread}"
+            )
+
+
+def compare_values(program: Program, outputs: dict[str, Any]) -> None:
+    """Raise the error of the first register that has another value."""
     for target, line in program.written.items():
         register, number = target[1], int(target[2:])
         got = outputs[register][:, number].tolist()
