@@ -47,6 +47,8 @@ OPERATIONS: dict[str, Decode] = {}
 # Where to change: an instruction of the interpreter of PTX
 #   here: `extras/simulators/src/devmod_simulators/ptx/ops_*.py` (`operation`, or the table of the
 #     family), by family; `columns.py` there (`SPECIAL_REGISTERS`) for a special register
+#   also: `extras/simulators/src/devmod_simulators/ptx/compiled/operations.py` and its neighbours,
+#     unless `INTERPRETED` of `extras/simulators/tests/ptx/conftest.py` has it
 #   tests: `extras/simulators/tests/ptx/test_ptx_integers.py` and its neighbours, by family
 def operation(*names: str) -> Callable[[Decode], Decode]:
     """Register the decoder of instructions."""
