@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from devmod_simulators.ptx.execution import run
@@ -43,6 +44,15 @@ def execute(
             note(program, str(error), verbose)
     launches["interpreted"] += 1
     run(program, launch, arena)
+
+
+def prepare() -> None:
+    """Import and load what compiled code needs, which takes longer than to compile a kernel."""
+    from devmod_simulators.drivers.build import UnavailableError
+    from devmod_simulators.ptx.compiled import engine
+
+    with suppress(UnavailableError):
+        engine.prepare()
 
 
 def note(program: Program, reason: str, verbose: bool) -> None:

@@ -8,13 +8,14 @@ import math
 import mmap
 import struct
 import sys
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from devmod_simulators.drivers.worker_process import ARENA, NO_RESERVE, Fields, serve, text
 from devmod_simulators.ptx.columns import Launch
-from devmod_simulators.ptx.engines import execute, summary
+from devmod_simulators.ptx.engines import execute, prepare, summary
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.machine import triple
 from devmod_simulators.ptx.memory import Arena
@@ -155,5 +156,7 @@ def main(arguments: list[str]) -> int:
     # The arena needs no fixed address: the interpreter computes offsets from `base`. qemu maps it,
     # which is larger than memory, only with this flag.
     mapping = mmap.mmap(ARENA, size, flags=mmap.MAP_SHARED | NO_RESERVE)
+    # The program has its first module compiled to PTX meanwhile, or reads it.
+    Thread(target=prepare, daemon=True).start()
     serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)))
     return 0

@@ -45,6 +45,13 @@ def library() -> Any:
     return ctypes.CDLL(str(engine.build()))
 
 
+def prepare() -> None:
+    """Load what the first kernel needs."""
+    if llvm() is not None:
+        library()
+        compile_text("define void @kernel() { ret void }", FIRST)
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="devmod-simulators")
