@@ -23,6 +23,7 @@ from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.operations import operation, width_of
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ops_memory import space_of, used_parts
+from devmod_simulators.ptx.ops_system import call_of
 from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Address, Integer, Name, Register
 
 if TYPE_CHECKING:
@@ -421,3 +422,30 @@ def _atom(e: Emitter, d: Decoder) -> None:
     if returns:
         old = e.op(f"load {vector(width)}, ptr {slots[2]}, align 8")
         e.target(d.operands[0], old, f"b{width}" if kind not in DTYPES else kind)
+
+
+@operation("call")
+def _call(e: Emitter, d: Decoder) -> None:
+    """Add a call of the driver. Of these, an assertion that fails alone needs no interpreter."""
+    _, target, arguments = call_of(d.instruction)
+    if getattr(target, "text", "") != "__assertfail":
+        raise UnsupportedError("a function of the driver")
+    mask = e.mask()
+    values = e.slot(f"[{4 * CHUNK} x i64]")
+    for number, width in enumerate((64, 64, 32, 64)):
+        value = e.read(_param_key(e, arguments[number], 0, width, known=True))
+        if width != 64:
+            value = e.op(f"zext {vector(width)} {value} to {vector(64)}")
+        e.line(f"store {vector(64)} {value}, ptr {e.at(values, 64 * number)}, align 8")
+    lanes = e.op(f"zext i8 {e.op(f'bitcast {vector(1)} {mask} to i8')} to i32")
+    some, none = e.label(), e.label()
+    e.line(f"br i1 {e.op(f'icmp eq i32 {lanes}, 0')}, label %{none}, label %{some}")
+    e.line(f"{some}:")
+    state = e.call(
+        "assertion",
+        "i32",
+        f"ptr %c, ptr %w, i32 {lanes}, i32 %f32.{e.region.number}, i32 {e.unit.number}, ptr {values}",
+    )
+    e.fails(state)
+    e.line(f"br label %{none}")
+    e.line(f"{none}:")

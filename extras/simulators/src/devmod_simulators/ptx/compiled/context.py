@@ -21,7 +21,7 @@ SPACES = {"global": GLOBAL, "const": GLOBAL, "shared": SHARED, "local": LOCAL, "
 LOAD, STORE, ATOMIC = range(3)
 #: What a warp's function returns.
 DONE, YIELDED, FAULT, PAUSED = range(4)
-NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY = range(7)
+NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY, ASSERTION = range(8)
 #: Of atomic operations and reductions; of the kinds of their numbers.
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
 #: Of arithmetic that the processor rounds in a direction, and its modes.
@@ -60,6 +60,7 @@ FUNCTIONS = (
     "rounded",
     "clock",
     "approximate",
+    "assertion",
 )
 #: The functions of NumPy that engine.c calls.
 LOOPS = ("sin", "cos", "log2", "exp2", "tanh")
@@ -172,6 +173,7 @@ class Context(Structure):
         ),
         ("fault_address", c_uint64),
         ("fault_block", c_uint64),
+        ("fault_values", c_uint64 * 4),
     ]
 
 

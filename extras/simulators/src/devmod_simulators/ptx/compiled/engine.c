@@ -20,7 +20,7 @@ enum {
 enum { GLOBAL, SHARED, LOCAL, PARAM, GENERIC };
 enum { LOAD, STORE, ATOMIC };
 enum { DONE, YIELDED, FAULT, PAUSED };
-enum { NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY };
+enum { NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY, ASSERTION };
 #define HEAP (1ull << 47)
 #define WINDOW(number) ((1ull << 48) + ((uint64_t)(number) << WINDOW_SHIFT))
 #define NOWHERE (1ull << 63)
@@ -81,7 +81,7 @@ struct Context {
     void *functions[24];
     void *loops[5], *loop_data[5]; /* NumPy's, of sin and its kin */
     const Kernel *kernel;
-    uint64_t delta; /* from an address of global memory to one of this process */
+    uint64_t delta;                /* from an address of global memory to one of this process */
     const uint64_t *starts, *ends; /* of ranges that a kernel may access, in order */
     uint64_t range_count;
     uint8_t *heap;
@@ -101,7 +101,7 @@ struct Context {
     Block **slots; /* the blocks that have begun and not ended */
     uint32_t count, room, rounds, waits;
     uint32_t fault, fault_site, fault_space, fault_lane, fault_unit, fault_count;
-    uint64_t fault_address, fault_block;
+    uint64_t fault_address, fault_block, fault_values[4];
 };
 
 static uint32_t *lanes_of(Context *c, Warp *w) {
@@ -478,6 +478,16 @@ static int32_t table(Context *c, Warp *w, uint32_t lanes, const uint32_t *index,
 static int32_t trap(Context *c, Warp *w, uint32_t lanes, uint32_t unit) {
     c->fault_unit = unit;
     return fail(c, w, TRAP, 0, (uint32_t)__builtin_ctz(lanes));
+}
+
+/* __assertfail, with its first four arguments. */
+static int32_t assertion(Context *c, Warp *w, uint32_t mask, uint32_t first, uint32_t unit,
+                         const uint64_t *values) {
+    uint32_t lane = (uint32_t)__builtin_ctz(mask);
+    for (int k = 0; k < 4; k++)
+        c->fault_values[k] = values[k * CHUNK + lane];
+    c->fault_unit = unit;
+    return fail(c, w, ASSERTION, 0, first + lane);
 }
 
 /* Operations of a warp. Modes: those of WARP in warp.py */
@@ -878,5 +888,5 @@ void engine_free(Context *c) {
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. */
 void *engine_functions[] = {
     load,    store, atomic, arrive, reduced, gather,  leave,    table,       trap,
-    shuffle, vote,  match,  reduce, elect,   rounded, clock_of, approximate,
+    shuffle, vote,  match,  reduce, elect,   rounded, clock_of, approximate, assertion,
 };

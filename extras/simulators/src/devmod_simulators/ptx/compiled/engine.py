@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MANY_INSTRUCTIONS = 500
 #: Seconds of execution after which a kernel is worth better code.
 _LONG = 0.1
+#: The most bytes of the message of an assertion.
+_LONGEST_TEXT = 4096
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
 _MANY_THREADS = 1 << 13
 
@@ -261,11 +263,29 @@ class _Run:
             text = "the kernel executed a trap instruction"
             if made.fault == context.BAD_TABLE:
                 text = f"the index {made.fault_address} of brx.idx is out of range"
+            elif made.fault == context.ASSERTION:
+                name = "CUDA_ERROR_ASSERT"
+                instruction = next(each for each in unit.instructions if each.root == "call")
+                text = self.assertion_text(made)
             elif late:
                 name = "CUDA_ERROR_LAUNCH_TIMEOUT"
                 text = f"the kernel does not end: {late} (0 for no limit)"
         place = self.program.module.text.place(instruction)
         return PtxError(name, f"{text}, {where}, {place}")
+
+    def assertion_text(self, made: Context) -> str:
+        """Return the text of an assertion that failed."""
+        message, file, line, function = made.fault_values
+        texts = [self.text_at(each) for each in (file, function, message)]
+        return f"{texts[0]}:{line}: {texts[1]}: assertion {texts[2]!r} failed"
+
+    def text_at(self, address: int) -> str:
+        """Return the zero-terminated text at an address of global memory."""
+        start = address - self.arena.base
+        if not 0 <= start < len(self.arena.bytes):
+            return "?"
+        data: bytes = self.arena.bytes[start : start + _LONGEST_TEXT].tobytes()
+        return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def fault_text(self, made: Context) -> tuple[str, str]:
         """Return the name and the text of an access to memory that is a fault."""
