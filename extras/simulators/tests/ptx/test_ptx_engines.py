@@ -119,6 +119,17 @@ def test_blocks_run_on_all_cores_and_the_first_fault_is_named(
     assert executed() == (1, 0)
 
 
+@pytest.mark.parametrize("address", [0, 1, 1 << 46, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("space", ["", ".global", ".shared", ".local"])
+def test_no_address_is_outside_of_the_checks(address: int, space: str) -> None:
+    body = f"mov.u64 %z, {address}; ld{space}.u8 %v, [%z]; st.global.u32 [%y], %v;"
+    with pytest.raises(PtxError, match="read of 1 bytes at") as raised:
+        launched(body, 1, 32)
+    assert raised.value.name == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert executed() == (0, 0)
+    assert engines.reasons == {}
+
+
 def test_a_long_block_ends_when_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch returns to Python from time to time."""
     monkeypatch.setattr(engine, "cores", lambda: 2)

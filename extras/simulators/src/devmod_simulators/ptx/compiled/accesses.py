@@ -126,9 +126,9 @@ class Access:
         windows = e.field("windows", "ptr")
         window = e.at(windows, 16 * self.number)
         start = e.op(f"load i64, ptr {window}")
-        most = e.op(f"load i64, ptr {e.at(window, 8)}")
+        places = e.op(f"load i64, ptr {e.at(window, 8)}")
         offset = e.op(f"sub i64 {first}, {start}")
-        inside = e.op(f"icmp ule i64 {offset}, {most}")
+        inside = e.op(f"icmp ult i64 {offset}, {places}")
         if self.alignment == 1:
             return inside
         low = e.op(f"and i64 {first}, {self.alignment - 1}")

@@ -23,12 +23,11 @@ enum { DONE, YIELDED, FAULT, PAUSED };
 enum { NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY, ASSERTION };
 #define HEAP (1ull << 47)
 #define WINDOW(number) ((1ull << 48) + ((uint64_t)(number) << WINDOW_SHIFT))
-#define NOWHERE (1ull << 63)
 
-/* The range that an access to memory has met last. `most` is the highest offset in it of the first
- * of CHUNK lanes in a row. */
+/* The range that an access to memory has met last. `places` is the number of offsets in it that the
+ * first of CHUNK lanes in a row may have: none at first. */
 typedef struct {
-    uint64_t start, most;
+    uint64_t start, places;
 } Window;
 
 typedef struct {
@@ -154,7 +153,7 @@ static uint8_t *in_global(Context *c, uint64_t address, uint32_t size, Window *w
         return NULL;
     uint64_t start = c->starts[low - 1], room = c->ends[low - 1] - start;
     if (window && room >= (uint64_t)CHUNK * size)
-        *window = (Window){start, room - (uint64_t)CHUNK * size};
+        *window = (Window){start, room - (uint64_t)CHUNK * size + 1};
     return (uint8_t *)(address + c->delta);
 }
 
@@ -164,7 +163,7 @@ static uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address, u
     Window *window = &c->windows[number];
     uint8_t *found = NULL;
     uint64_t room = 0;
-    if (address - window->start <= window->most && !(address & (s->alignment - 1)))
+    if (address - window->start < window->places && !(address & (s->alignment - 1)))
         return space == SHARED ? c->shared + address : (uint8_t *)(address + c->delta);
     if (space == GENERIC) {
         uint64_t which = (address >> WINDOW_SHIFT) - (WINDOW(0) >> WINDOW_SHIFT);
@@ -184,7 +183,7 @@ static uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address, u
                 room = s->kind == LOAD ? c->shared_readable : c->shared_size;
                 start = c->shared;
                 if (window && room >= (uint64_t)CHUNK * size)
-                    *window = (Window){0, room - (uint64_t)CHUNK * size};
+                    *window = (Window){0, room - (uint64_t)CHUNK * size + 1};
             } else if (space == LOCAL) {
                 room = c->kernel->frame;
                 start = w->local + (size_t)lane * ((room + 15) / 16 * 16);
@@ -844,7 +843,7 @@ int32_t engine_run(Context *c) {
     c->waits = 0;
     if (!c->count) {
         for (uint32_t k = 0; k < c->kernel->site_count; k++)
-            c->windows[k] = (Window){NOWHERE, 0};
+            c->windows[k] = (Window){0, 0};
         if (!add_block(c)) {
             c->fault = NO_MEMORY;
             return FAULT;
