@@ -25,7 +25,7 @@ from devmod.targets import KINDS  # noqa: E402
 
 
 def test_the_contract_has_all_its_rows() -> None:
-    assert rows.rows_of_the_contract() == [f"R{number}" for number in (*range(1, 60), 61, 62)]
+    assert rows.rows_of_the_contract() == [f"R{number}" for number in range(1, 63)]
 
 
 def test_every_row_has_a_test_and_every_test_names_an_existing_row() -> None:

@@ -1,0 +1,304 @@
+"""What identifies a specialization of Triton, and the text of a record. No Triton is needed."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from each_case import check_texts, refusal
+
+from devmod.errors import FormatError
+from devmod_readers.triton import (
+    Parts,
+    Specialization,
+    UnsupportedError,
+    encode,
+    function_name,
+    own_options,
+    parts_of,
+    read_record,
+    source_digest,
+    write_record,
+)
+
+
+class Jit:
+    """A function with ``@triton.jit``, as far as an identity reads it."""
+
+    def __init__(self, fn: Any, text: str, noinline: bool = False) -> None:
+        self.fn = fn
+        self.src = text
+        self.noinline = noinline
+
+    def __call__(self) -> None:
+        raise RuntimeError("a kernel is launched")
+
+
+class Constexpr:
+    """A constant of Triton."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+Constexpr.__name__ = "constexpr"
+
+HELPER = "def helper(x):\n    return x + SCALE\n"
+KERNEL = "def kernel(x, BLOCK):\n    y = helper(x) * tools.FACTOR + MODE\n    return y\n"
+
+
+def functions(
+    helper: str = HELPER,
+    kernel: str = KERNEL,
+    before: str = "",
+    values: Mapping[str, Any] | None = None,
+    noinline: bool = False,
+) -> Jit:
+    """Return the kernel of a new module."""
+    module = ModuleType("kernels_of_test")
+    tools = ModuleType("tools")
+    tools.FACTOR = Constexpr(2)  # type: ignore[attr-defined]
+    vars(module).update({"SCALE": Constexpr(3), "MODE": Constexpr("fast"), "tools": tools})
+    vars(module).update(values or {})
+    exec(compile(before + helper + kernel, "k.py", "exec"), vars(module))
+    inner = Jit(vars(module)["helper"], helper, noinline)
+    vars(module)["helper"] = inner
+    return Jit(vars(module)["kernel"], kernel)
+
+
+@pytest.mark.row("R60")
+def test_the_digest_of_a_source_depends_on_what_is_compiled_alone() -> None:
+    first = source_digest(functions())
+    assert first == source_digest(functions(before="\n\n# a comment above\nUNUSED = 1\n"))
+    assert first == source_digest(functions(values={"OTHER": 7}))
+    changed = {
+        "the function": functions(kernel=KERNEL.replace("* tools", "- tools")),
+        "what it calls": functions(helper=HELPER.replace("+", "-")),
+        "a constant of what it calls": functions(values={"SCALE": Constexpr(4)}),
+        "a text": functions(values={"MODE": Constexpr("slow")}),
+        "a constant of a module": functions(values={"tools": SimpleNamespace(FACTOR=5)}),
+        "the type of a constant": functions(values={"SCALE": Constexpr(3.0)}),
+        "whether it is inline": functions(noinline=True),
+    }
+    digests = {name: source_digest(each) for name, each in changed.items()}
+    assert len({first, *digests.values()}) == len(changed) + 1
+
+
+def test_the_digest_of_values_of_several_forms() -> None:
+    class Mode(enum.Enum):
+        FAST = 1
+        SLOW = 2
+
+    values = [1, True, None, (1, 2), [1, 2], {"a": 1}, {"a": 2}, {1, 2}, b"x", Mode.FAST, Mode.SLOW]
+    digests = [source_digest(functions(values={"SCALE": value})) for value in values]
+    assert len(set(digests)) == len(values)
+    assert digests == [source_digest(functions(values={"SCALE": value})) for value in values]
+
+
+def test_a_local_name_hides_a_global_object_but_no_constant() -> None:
+    kernel = "def kernel(x, SCALE):\n    MODE = x\n    return MODE\n"
+    plain = source_digest(functions(kernel=kernel))
+    assert plain == source_digest(functions(kernel=kernel, values={"SCALE": Constexpr(9)}))
+    assert plain == source_digest(functions(kernel=kernel, values={"MODE": Constexpr(object())}))
+    assert plain != source_digest(functions(kernel=kernel, values={"MODE": 8}))
+
+
+def test_functions_that_call_each_other_and_those_of_a_closure() -> None:
+    def outer(scale: int) -> Jit:
+        def kernel(x: int) -> int:
+            return x * scale
+
+        return Jit(kernel, "def kernel(x):\n    return x * scale\n")
+
+    assert source_digest(outer(2)) == source_digest(outer(2))
+    assert source_digest(outer(2)) != source_digest(outer(3))
+    kernel = "def kernel(x):\n    return kernel(x)\n"
+    one = functions(kernel=kernel)
+    one.fn.__globals__["kernel"] = one
+    two = functions(kernel=kernel.replace("(x)\n", "(x) + 1\n"))
+    two.fn.__globals__["kernel"] = two
+    assert source_digest(one) != source_digest(two)
+
+
+@pytest.mark.row("R60")
+def test_an_identity_differs_with_each_part(tmp_path: Path) -> None:
+    library = tmp_path / "libdevice.bc"
+    library.write_bytes(b"1")
+    target = SimpleNamespace(backend="cuda", arch=90, warp_size=32)
+    options = {"num_warps": 4, "extern_libs": (("libdevice", str(library)),)}
+    kernel = functions()
+
+    def parts(**changes: Any) -> Parts:
+        fields: dict[str, Any] = {
+            "function": kernel,
+            "signature": {"x": "*fp32", "BLOCK": "constexpr"},
+            "constants": {(1,): 128},
+            "attributes": {(0,): [["tt.divisibility", 16]]},
+            "options": options,
+            "target": target,
+            "triton": "3.9.0",
+            "environment": {},
+        }
+        return parts_of(**fields | changes)
+
+    first = parts()
+    assert parts().identity == first.identity
+    assert json.loads(first.arguments) == {"x": "*fp32:16", "BLOCK": {"value": 128}}
+    moved = tmp_path / "elsewhere.bc"
+    moved.write_bytes(b"1")
+    elsewhere = {**options, "extern_libs": (("libdevice", str(moved)),)}
+    assert parts(options=elsewhere).identity == first.identity
+    assert parts(environment={"TRITON_DISABLE_LINE_INFO": "1"}).identity == first.identity
+    moved.write_bytes(b"22")
+    others = {
+        "function": {"function": Jit(kernel.fn, kernel.src + "\n")},
+        "types": {"signature": {"x": "*fp16", "BLOCK": "constexpr"}},
+        "constants": {"constants": {(1,): 256}},
+        "attributes": {"attributes": {}},
+        "options": {"options": {**options, "num_warps": 8}},
+        "libraries": {"options": elsewhere},
+        "target": {"target": SimpleNamespace(backend="cuda", arch=80, warp_size=32)},
+        "triton": {"triton": "3.7.1"},
+        "environment": {"environment": {"DISABLE_LLVM_OPT": "1"}},
+    }
+    identities = {name: parts(**change).identity for name, change in others.items()}
+    assert len({first.identity, *identities.values()}) == len(others) + 1
+    assert refusal(UnsupportedError, parts, attributes={(0,): [["tt.new", 1]]}) == (
+        "an argument has the attribute ['tt.new', 1]"
+    )
+
+
+def test_the_function_of_the_program_has_the_name_of_an_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def kernel() -> None:
+        pass
+
+    kernel.__module__, kernel.__qualname__ = "__main__", "Kernels.kernel"
+    main = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert function_name(kernel) == "__main__:Kernels.kernel"
+    main.__file__ = "folder/train.py"
+    assert function_name(Jit(kernel, "")) == "train:Kernels.kernel"
+    main.__spec__ = SimpleNamespace(name="package.train")  # type: ignore[assignment]
+    assert function_name(kernel) == "package.train:Kernels.kernel"
+
+
+def test_constants_as_json() -> None:
+    dtype = type("dtype", (), {"primitive_bitwidth": 16, "__str__": lambda _: "fp16"})()
+    kernel = functions()
+    values: list[tuple[Any, Any]] = [
+        (None, None),
+        (True, True),
+        (3, 3),
+        (0.5, 0.5),
+        (float("inf"), {"float": "inf"}),
+        ("ieee", "ieee"),
+        ((1, ("a",)), {"tuple": [1, {"tuple": ["a"]}]}),
+        (Constexpr(Constexpr(2)), 2),
+        (dtype, {"type": "fp16"}),
+        (kernel, {"function": "kernels_of_test:kernel"}),
+    ]
+    kernel.fn.__module__ = "kernels_of_test"
+    assert [encode(value) for value, _ in values] == [expected for _, expected in values]
+    assert encode(kernel, digests=True)["source"] == source_digest(kernel)
+    assert refusal(UnsupportedError, encode, 1j) == "the constant 1j is a complex"
+
+
+def test_the_options_of_a_record() -> None:
+    defaults = {"num_warps": 4, "enable_fp_fusion": True, "arch": "sm80", "maxnreg": None}
+    given = {**defaults, "num_warps": 8, "arch": "sm90"}
+    assert own_options(given, defaults) == {"num_warps": 8, "enable_fp_fusion": True}
+    refused = {
+        "the option ir_override names a file": {"ir_override": "/tmp/x.ttir"},
+        "the option extern_libs names a file, mine.bc": {"extern_libs": (("mine", "/a/mine.bc"),)},
+        "the option maxnreg is [1]": {"maxnreg": [1]},
+    }
+    for text, change in refused.items():
+        assert refusal(UnsupportedError, own_options, {**defaults, **change}, defaults) == text
+
+
+def test_a_record_is_sorted_text_with_each_kernel_once() -> None:
+    one = Specialization(
+        "b:f", {"x": "*fp32:16", "N": {"value": 4}}, {"num_warps": 8, "debug": True}
+    )
+    two = Specialization("a:g", {"t": ["*fp32", {"value": None}]}, {})
+    choices = [{"function": "b:f", "key": [4], "config": {"N": 4}, "milliseconds": 0.5}]
+    text = write_record("3.9.0", [one, two, one], choices)
+    assert text == textwrap.dedent("""\
+        {
+          "triton": "3.9.0",
+          "kernels": [
+            {
+              "function": "a:g",
+              "arguments": {"t": ["*fp32", {"value": null}]},
+              "options": {}
+            },
+            {
+              "function": "b:f",
+              "arguments": {"x": "*fp32:16", "N": {"value": 4}},
+              "options": {"debug": true, "num_warps": 8}
+            }
+          ],
+          "choices": [
+            {
+              "function": "b:f",
+              "key": [4],
+              "config": {"N": 4},
+              "milliseconds": 0.5
+            }
+          ]
+        }
+        """)
+    version, kernels, read = read_record(text, "k.json")
+    assert (version, kernels, read) == ("3.9.0", [two, one], choices)
+    assert write_record(version, kernels, read) == text
+    assert str(one) == "b:f(x: *fp32:16, N=4) debug=True num_warps=8"
+
+
+def test_what_is_no_record() -> None:
+    def refused(text: str) -> str:
+        return refusal(FormatError, read_record, text, "k.json")
+
+    def kernel(fields: Any) -> str:
+        return json.dumps({"triton": "3.9.0", "kernels": [fields]})
+
+    deep: Any = "i32"
+    for _ in range(10):
+        deep = [deep]
+    good = {"function": "a:f", "arguments": {}}
+    check_texts(
+        {
+            "k.json is no record of Triton's kernels: it is nested too deeply": "[" * 100_000,
+            "k.json is no record of Triton's kernels: expected an object": "[]",
+            'k.json is no record of Triton\'s kernels: expected "triton", a version, and "kernels", a list': "{}",
+            "k.json: kernel 1: expected an object": kernel(3),
+            'k.json: kernel 1: expected "function", such as "package.module:add", got "os.system(\'x\'):f"': kernel(
+                {**good, "function": "os.system('x'):f"}
+            ),
+            'k.json: kernel 1 (a:f): expected "arguments" and "options" to be objects': kernel(
+                {**good, "options": []}
+            ),
+            "k.json: kernel 1 (a:f), option 'x': expected a number or a text": kernel(
+                {**good, "options": {"x": []}}
+            ),
+            'k.json: kernel 1 (a:f), argument \'x\': expected a type such as "*fp32:16", a list, or {"value": …}, got 3': kernel(
+                {**good, "arguments": {"x": 3}}
+            ),
+            "k.json: kernel 1 (a:f), argument 'x': expected an object with \"value\" alone": kernel(
+                {**good, "arguments": {"x": {"values": 3}}}
+            ),
+            "k.json: kernel 1 (a:f), argument 'x': a tuple is nested more than 8 times": kernel(
+                {**good, "arguments": {"x": deep}}
+            ),
+            'k.json: expected "choices" to be a list of objects': '{"triton": "3.9.0", "kernels": [], "choices": [1]}',
+        },
+        refused,
+    )
