@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,13 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-@pytest.mark.parametrize("name", ["offload", "triton"])
+@pytest.mark.parametrize("name", ["offload", "triton.load", "triton.compile"])
 def test_without_devmod_targets_the_error_names_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in [each for each in sys.modules if each.split(".")[0] == "devmod_targets"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
-    assert refusal(devmod.ToolchainNotFoundError, getattr, devmod.interop, name) == (
+    assert refusal(devmod.ToolchainNotFoundError, attrgetter(name), devmod.interop) == (
         f"devmod.interop.{name} cannot be used here: devmod-targets is not installed. To add it: pip install devmod-targets"
     )

@@ -22,15 +22,15 @@ _REMOVALS = 10
 
 
 @contextmanager
-def temporary_folder() -> Iterator[str]:
-    """Create an empty folder for this user alone in the system's temporary folder, and remove it at
-    the end.
+def temporary_folder(above: str = "") -> Iterator[str]:
+    """Create an empty folder for this user alone in a folder, by default the system's temporary
+    one, and remove it at the end.
 
     The process holds a lock on the folder (``flock``), which the kernel releases when the process
     ends in whatever way. The first call in a later process of this machine then removes the folder:
     in a network file system, other machines may not see a lock.
     """
-    above = tempfile.gettempdir()
+    above = above or tempfile.gettempdir()
     _remove_abandoned(above)
     with ExitStack() as lock:
         while True:

@@ -7,7 +7,8 @@
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
 Those of tinygrad and PyTorch are modules of devmod-models, and those of Triton and of containers
-are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
+are modules of devmod-targets, in `devmod_targets.interop`. Without that wheel, devmod-runtime has
+a part of Triton's. docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from devmod import _can_import, _import_wheel
+from devmod.errors import ToolchainNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,13 +45,18 @@ def __getattr__(name: str) -> object:
         return import_module("devmod.interop.tvm")
     if name in _EXTRAS:
         return _of_models(name)
-    return reader(f"devmod_targets.interop.{name}")
+    try:
+        return reader(f"devmod_targets.interop.{name}")
+    except ToolchainNotFoundError:
+        if name != "triton" or not _can_import("devmod_runtime"):
+            raise
+        return import_module("devmod_runtime.triton")
 
 
 def __dir__() -> list[str]:
     """Return the names that exist here: help() and inspect.getmembers() read each of them."""
     if not all(map(_can_import, _WHEELS)):
-        return ["tvm"]
+        return ["triton", "tvm"] if _can_import("devmod_runtime") else ["tvm"]
     names = list(_NAMES)
     if not _can_import(_MODELS):
         names = [name for name in names if name not in _EXTRAS]

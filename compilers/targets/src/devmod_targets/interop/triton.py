@@ -3,19 +3,27 @@ imports no Triton.
 
 The signature comes from the source of the kernel, the block from the number of warps, and the size
 of the dynamic shared memory from the metadata. Triton's launcher passes pointers to scratch memory
-after the arguments; the kernel's binary has their number.
+after the arguments; the kernel's binary has their number. `serve` is of `devmod_runtime.triton`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from importlib import import_module
 from typing import Any
 
 import devmod
 from devmod import Target
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, Payload, module_of
-from devmod.errors import ArgumentError, CompileError, FormatError, list_names
+from devmod.errors import (
+    ArgumentError,
+    CompileError,
+    FormatError,
+    ToolchainNotFoundError,
+    list_names,
+    not_installed,
+)
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 from devmod_targets._arguments import Arguments
 from devmod_targets.authoring import CompileRequest
@@ -170,6 +178,20 @@ def compile(  # noqa: A001 - what it does
     if len(modules) == 1:
         return modules[0]
     return devmod.bundle(*modules)
+
+
+def __getattr__(name: str) -> Any:
+    """Return `serve` of devmod-runtime, which a build box does not have."""
+    if name != "serve":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return import_module("devmod_runtime.triton").serve
+    except ModuleNotFoundError as error:
+        if error.name != "devmod_runtime":
+            raise
+        raise ToolchainNotFoundError(
+            f"devmod.interop.triton.serve cannot be used here: {not_installed('devmod-runtime', 'devmod-runtime')}"
+        ) from None
 
 
 def payload_of(kernel: Any, fmt: str = "") -> Payload:

@@ -1,0 +1,341 @@
+"""The files that a process takes kernels of Triton from, and what it took."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from hashlib import sha256
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import devmod
+from devmod.backend import RLock, debug, environment_text, temporary_folder, walk
+from devmod.errors import (
+    DevmodError,
+    FormatError,
+    LaunchError,
+    count_text,
+    describe_error,
+    list_names,
+)
+from devmod_readers.triton import IDENTITY, Parts, UnsupportedError, function_name
+from devmod_runtime._triton.specialization import Seen, inspect, unusual_setting
+
+VARIABLE = "DEVMOD_TRITON"
+STRICT = "strict"
+#: The library that Triton compiles for its driver of CUDA. That of AMD's has a path of the machine.
+_LIBRARY = "cuda_utils"
+_EXTENSIONS = {"cuda": "cubin", "rocm": "hsaco"}
+_MAX_REPORTED = 4
+#: A folder in memory, where no other can be written.
+_MEMORY = "/dev/shm"  # noqa: S108 - in it is a new folder
+
+#: Held while Triton's hooks and files are changed.
+lock = RLock()
+
+
+def words() -> list[str]:
+    """Return the paths and words of DEVMOD_TRITON."""
+    return list(filter(None, environment_text(VARIABLE).split(os.pathsep)))
+
+
+class _Answer(NamedTuple):
+    """What the cache manager returns for a key of Triton."""
+
+    module: Any
+    hash: str
+    libraries: Any
+
+
+class Server:
+    """The files that are served, and what this process took from them."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+        #: By identity, and by the name of the function.
+        self._modules: dict[str, list[Any]] = {}
+        self._names: dict[str, list[Any]] = {}
+        self._libraries: dict[str, Any] = {}
+        self._answers: dict[str, _Answer] = {}
+        self._groups: dict[tuple[str, str], dict[str, str]] = {}
+        self._folder = ""
+        self._folder_pid = 0
+        self._stack = ExitStack()
+        self._pid = os.getpid()
+        self._is_reporting = False
+        #: Why a kernel was compiled, by its name; and the number of those from the files.
+        self.compiled: dict[str, str] = {}
+        self.served = 0
+        #: Triton's keys of the launches; and the number of launches whose key is unknown.
+        self._seen: set[str] = set()
+        self._unknown = 0
+
+    def open(self, path: str) -> None:
+        """Open a file, if it is not open."""
+        if path in self.places:
+            return
+        root = devmod.load(path)
+        found = 0
+        libraries = {}
+        for module in walk(root):
+            if module.kind == "const_loader":
+                for name in module.functions:
+                    libraries[name] = module
+            for name in getattr(module, "function_names", ()):
+                symbol, _, identity = name.rpartition(".")
+                if module.kind in _EXTENSIONS and symbol and len(identity) == IDENTITY:
+                    self._modules.setdefault(identity, []).append(module)
+                    self._names.setdefault(symbol, []).append(module)
+                    found += 1
+        if not found:
+            raise FormatError(f"{path!r} has no kernels of `devmod triton build`")
+        self._libraries = libraries | self._libraries
+        self.places.append(path)
+        self.folder()
+
+    def open_all(self) -> None:
+        """Open the files that DEVMOD_TRITON names."""
+        for word in words():
+            if word != STRICT:
+                self.open(os.path.abspath(word))
+
+    # -- kernels
+
+    def find(self, jit: Any, compile: Mapping[str, Any]) -> None:  # noqa: A002 - Triton's name
+        """Find the kernel of a specialization, and set the answer for Triton's key."""
+        name = function_name(jit)
+        specialization = name
+        try:
+            seen = inspect(jit, compile)
+            specialization = str(seen.specialization)
+            self._seen.add(seen.key)
+            reason = self._answer(seen)
+        except DevmodError as error:  # a damaged kernel
+            reason = str(error)
+        except UnsupportedError as error:
+            self._unknown += 1
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - another Triton
+            self._unknown += 1
+            reason = f"it cannot be compared: {describe_error(error)}"
+        self._count(name, specialization, reason)
+
+    def _answer(self, seen: Seen) -> str:
+        """Return why no file has the kernel; "" if one has it."""
+        problem = unusual_setting()
+        if problem:
+            return problem
+        parts = seen.parts
+        modules = self._modules.get(parts.identity)
+        if not modules:
+            return self._difference(parts)
+        is_text = os.environ.get("CUDA_FORCE_PTX_JIT") == "1"
+        module = min(modules, key=lambda each: (each.format == "ptx") != is_text)
+        _check(module)
+        self._answers[seen.key] = _Answer(module, seen.hash, seen.libraries)
+        return ""
+
+    def _difference(self, parts: Parts) -> str:
+        """Return how a specialization differs from those of the same function in the files."""
+        symbol = parts.function.rpartition(":")[2].rpartition(".")[2]
+        others = []
+        for module in self._names.get(symbol, ()):
+            other = Parts(**_entry_of(module)["parts"])
+            if other.function == parts.function:
+                others.append(other)
+        if not others:
+            return "no file has the function"
+        for field, text in (
+            ("triton", f"the file was compiled by Triton {others[0].triton}"),
+            ("source", "its source has changed"),
+            ("target", f"no file has it for {parts.target.rpartition(':')[0]}"),
+            ("environment", f"these variables are set: {parts.environment}"),
+            ("arguments", "no file has these arguments"),
+            ("options", "no file has these options"),
+        ):
+            others = [each for each in others if getattr(each, field) == getattr(parts, field)]
+            if not others:
+                return text
+        return "no file has it"
+
+    def _count(self, name: str, specialization: str, reason: str) -> None:
+        if not reason:
+            self._report_at_end()
+            debug(f"the Triton kernel {specialization} is in a file")
+            return
+        if STRICT in words():
+            raise LaunchError(
+                f"the Triton kernel {specialization} is not in {self._files()}: {reason}, and {VARIABLE} is {STRICT!r}. Record a "
+                "run that launches it (devmod triton record -o kernels.json -- COMMAND), and build the file again (devmod triton build)",
+                function=name,
+            )
+        self._report_at_end()
+        self.compiled[specialization] = reason
+        debug(f"Triton compiles {specialization}: {reason}")
+
+    def compile_unseen(self, key: str, name: str) -> None:
+        """Count a kernel that was compiled by no launch, as by ``triton.compile``."""
+        if key in self._seen or not self.places:
+            return
+        self._seen.add(key)
+        if self._unknown:
+            self._unknown -= 1
+        else:
+            self._report_at_end()
+            self.compiled[name] = "triton.compile was called"
+
+    def _files(self) -> str:
+        return list_names(map(os.path.basename, self.places)) or "a file"
+
+    def group(self, key: str, file: str) -> dict[str, str] | None:
+        """Return the files of a kernel that Triton asks for, by name; None if no file has it."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return None
+        with lock:
+            group = self._groups.get((key, file))
+            if group is None or not all(map(os.path.exists, group.values())):
+                group = self._unpack(answer, key, os.path.splitext(file)[0])
+                self._groups[key, file] = group
+                self.served += 1
+        return group
+
+    def _unpack(self, answer: _Answer, key: str, stem: str) -> dict[str, str]:
+        metadata = dict(_entry_of(answer.module)["metadata"])
+        metadata.update(hash=answer.hash, extern_libs=answer.libraries)
+        binary = f"{stem}.{_EXTENSIONS[answer.module.kind]}"
+        contents = {binary: bytes(answer.module.code)}
+        contents[f"{stem}.json"] = json.dumps(metadata).encode()
+        folder = os.path.join(self.folder(), key)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return {name: _write(folder, name, data) for name, data in contents.items()}
+
+    # -- the library of Triton's driver
+
+    def library(self, file: str) -> str | None:
+        """Return the path of the library of Triton's driver, if the files have it for this
+        Python.
+        """
+        if file.partition(".")[0] != _LIBRARY or not self._libraries:
+            return None
+        name = _library_name()
+        module = self._libraries.get(name)
+        if module is None:
+            return None
+        _check(module)
+        (library,) = module[name]()
+        return _write(self.folder(), file, bytes(memoryview(library)))
+
+    # -- the folder
+
+    def folder(self) -> str:
+        """Return a folder of this process alone for the files that Triton opens.
+
+        Raises
+        ------
+        OSError
+            None can be made.
+        """
+        with lock:
+            if self._folder_pid == os.getpid():
+                return self._folder
+            self._stack = ExitStack()  # that of the parent is its own
+            try:
+                self._folder = self._stack.enter_context(temporary_folder())
+            except OSError as error:
+                try:
+                    self._folder = self._stack.enter_context(temporary_folder(_MEMORY))
+                except OSError:
+                    raise self._no_folder(error) from error
+            self._folder_pid = os.getpid()
+            atexit.register(self._close, os.getpid())
+            return self._folder
+
+    def _no_folder(self, error: OSError) -> OSError:
+        return OSError(
+            error.errno or errno.ENOENT,
+            f"{self._files()} cannot be served: Triton opens kernels as files, and no folder can be written ({error}). Set TMPDIR to one",
+        )
+
+    def _close(self, pid: int) -> None:
+        if pid == os.getpid():
+            self._stack.close()
+
+    # -- the report
+
+    def _report_at_end(self) -> None:
+        if self._pid != os.getpid():  # the numbers are those of the parent
+            self._pid = os.getpid()
+            self._is_reporting = False
+            self.compiled = {}
+            self.served = 0
+        if self._is_reporting:
+            return
+        self._is_reporting = True
+        atexit.register(self._report, os.getpid())
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:  # a forked worker of multiprocessing may end without atexit
+            util.Finalize(None, self._report, args=(os.getpid(),), exitpriority=1)
+
+    def _report(self, pid: int) -> None:
+        if pid != os.getpid() or not self._is_reporting:
+            return
+        self._is_reporting = False
+        debug(f"{count_text(self.served, 'Triton kernel')} came from {self._files()}")
+        if not self.compiled or sys.stderr is None:
+            return
+        shown = [f"{name}: {reason}" for name, reason in self.compiled.items()][:_MAX_REPORTED]
+        if len(self.compiled) > _MAX_REPORTED:
+            shown.append(f"and {len(self.compiled) - _MAX_REPORTED} others (DEVMOD_LOG=debug)")
+        count = count_text(len(self.compiled), "kernel")
+        with suppress(OSError, ValueError):
+            print(
+                f"devmod: Triton compiled {count} not in {self._files()}: {'; '.join(shown)}",
+                file=sys.stderr,
+            )
+
+
+def _entry_of(module: Any) -> dict[str, Any]:
+    """Return the record of a kernel in a file: its parts, and Triton's metadata."""
+    try:
+        entry = json.loads(module.source["json"])
+        if isinstance(entry["parts"], dict) and isinstance(entry["metadata"], dict):
+            return dict(entry)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    raise FormatError(f"{module.subject} has no metadata of Triton")
+
+
+def _write(folder: str, name: str, data: bytes) -> str:
+    """Write a file of the private folder, whole or not at all."""
+    path = os.path.join(folder, os.path.basename(name))
+    if not os.path.exists(path):
+        part = f"{path}.{os.urandom(8).hex()}"
+        with open(part, "xb") as file:
+            file.write(data)
+        os.replace(part, path)
+    return path
+
+
+def _library_name() -> str:
+    """Return the name of the library in a file: it fits one source, one ABI of Python and one
+    platform.
+    """
+    triton = import_module("triton")
+    path = os.path.join(str(triton.__path__[0]), "backends", "nvidia", "driver.c")
+    with open(path, "rb") as file:
+        digest = sha256(file.read()).hexdigest()[:IDENTITY]
+    return f"{_LIBRARY}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def _check(module: Any) -> None:
+    """Ask the policies about the file of a module, and compare its digest."""
+    if module._head is not None:
+        module._head.check()
+    module.verify()

@@ -1,0 +1,403 @@
+"""Kernels of files for Triton's launches (R60), with a stand-in for Triton."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import forked
+import pytest
+from each_case import check_texts, refusal
+
+import devmod
+from devmod.backend import Payload, module_of
+from devmod_readers.triton import parts_of
+
+STAND_IN = str(Path(__file__).parent / "standin_triton/site-packages")
+KERNELS = """
+import triton
+SCALE = 3
+
+
+def helper(x):
+    return x + SCALE
+
+
+@triton.jit
+def add(x, n):
+    return helper(x)
+
+
+@triton.jit
+def scale(x, n):
+    return x * SCALE
+"""
+#: A program that launches both kernels, and a third specialization.
+LAUNCHES = """
+import kernels_of_test as k
+import triton
+print(k.add.launch("*fp32", "i32"), k.scale.launch("*fp32", "i32"), k.add.launch("*fp16", "i32"))
+print(triton.compiled)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a program with kernels, and no trace of Triton behind a test."""
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    for name in ("DEVMOD_TRITON", "TRITON_CACHE_MANAGER", "DEVMOD_TRUST", "CUDA_FORCE_PTX_JIT"):
+        monkeypatch.delenv(name, raising=False)
+    path = [STAND_IN, str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # of a source that changes at once
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(STAND_IN)
+    before = {name: module for name, module in sys.modules.items() if _is_ours(name)}
+    for name in before:
+        del sys.modules[name]
+    yield tmp_path
+    for name in [name for name in sys.modules if _is_ours(name)]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in ("triton", "kernels_of_test")
+
+
+def module(
+    name: str, code: bytes, types: tuple[str, ...] = ("*fp32", "i32"), **changes: Any
+) -> Any:
+    """Return the module of a kernel, as `devmod triton build` makes it."""
+    import kernels_of_test  # type: ignore[import-not-found]
+
+    fields: dict[str, Any] = {
+        "function": getattr(kernels_of_test, name),
+        "signature": dict(zip(("x", "n"), types, strict=True)),
+        "constants": {},
+        "attributes": {},
+        "options": {"num_warps": 4, "enable_fp_fusion": True, "extern_libs": ()},
+        "target": SimpleNamespace(backend="cuda", arch=90, warp_size=32),
+        "triton": "3.9.0",
+        "environment": {},
+    }
+    fmt = changes.pop("fmt", "ptx")
+    parts = parts_of(**fields | changes)
+    text = json.dumps({"parts": parts._asdict(), "metadata": {"name": name, "shared": 0}})
+    info = devmod.FunctionInfo(name, ["handle", "int32"])
+    fmap = {f"{name}.{parts.identity}": info}
+    payload = Payload("cuda", code, fmt, fmap, {"json": text})
+    return module_of(payload, runtime=False)
+
+
+def write(path: str, *modules: Any) -> None:
+    """Write a file of kernels."""
+    root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=True)
+    devmod.save(root, path, with_sources=True)
+
+
+def run(script: str = LAUNCHES, **variables: str) -> tuple[list[str], str]:
+    """Return the lines that a program prints, and its standard error."""
+    done = forked.python("-c", script, env=os.environ | variables)
+    return done.stdout.splitlines(), done.stderr
+
+
+MANAGER = {"TRITON_CACHE_MANAGER": "devmod_runtime.triton:CacheManager"}
+SERVE = 'from devmod.interop import triton as t\nt.serve("k.devmod"{})\n'
+
+
+@pytest.mark.row("R60")
+@pytest.mark.parametrize("way", ["call", "call behind the import", "variable"])
+def test_a_recorded_specialization_is_not_compiled_and_any_other_is(way: str) -> None:
+    write("k.devmod", module("add", b"from a file"), module("scale", b"scaled"))
+    if way == "variable":
+        lines, error = run(DEVMOD_TRITON="k.devmod", **MANAGER)
+    else:
+        before = "import triton\n" if "behind" in way else ""
+        lines, error = run(before + SERVE.format("") + LAUNCHES)
+    assert lines == ["b'from a file' b'scaled' b'compiled'", "['add']"]
+    assert error == (
+        "devmod: Triton compiled 1 kernel not in 'k.devmod': kernels_of_test:add(x: *fp16, n: i32) "
+        "enable_fp_fusion=True: no file has these arguments\n"
+    )
+    _, error = run(DEVMOD_TRITON="k.devmod", DEVMOD_LOG="debug", **MANAGER)
+    assert "\ndevmod: 2 Triton kernels came from 'k.devmod'\n" in error
+
+
+@pytest.mark.row("R60")
+def test_a_changed_source_is_compiled(folder: Path) -> None:
+    write("k.devmod", module("add", b"old"), module("scale", b"old"))
+    launches = LAUNCHES.replace(', k.add.launch("*fp16", "i32")', "")
+    path = folder / "kernels_of_test.py"
+    for old, new, expected in (
+        ("import triton", "import triton\n\n# lower in the file\n", "b'old' b'old'"),
+        ("return helper(x)", "return helper(x) + 1", "b'compiled' b'old'"),
+        ("x + SCALE", "x - SCALE", "b'compiled' b'old'"),
+        ("SCALE = 3", "SCALE = 4", "b'compiled' b'compiled'"),
+    ):
+        path.write_text(KERNELS.replace(old, new, 1))
+        lines, error = run(launches, DEVMOD_TRITON="k.devmod", **MANAGER)
+        assert lines[0] == expected
+        assert error.count("its source has changed") == expected.count("compiled")
+
+
+@pytest.mark.row("R60")
+def test_strict_is_an_error_that_says_what_to_record() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = (
+        SERVE.format(", strict=True") + "import kernels_of_test as k, devmod\n"
+        "print(k.add.launch('*fp32', 'i32'))\n"
+        "try:\n    k.scale.launch('*fp32', 'i32')\nexcept devmod.LaunchError as error:\n    print(error)\n"
+        "import os, triton; print(triton.compiled, os.environ['DEVMOD_TRITON'].endswith(':strict'))\n"
+    )
+    lines, error = run(script)
+    assert lines == [
+        "b'1'",
+        "the Triton kernel kernels_of_test:scale(x: *fp32, n: i32) enable_fp_fusion=True is not in 'k.devmod': no file has the function, and "
+        "DEVMOD_TRITON is 'strict'. Record a run that launches it (devmod triton record -o kernels.json -- COMMAND), and build the file again "
+        "(devmod triton build)",
+        "[] True",
+    ]
+    assert error == ""
+
+
+@pytest.mark.row("R60")
+def test_why_a_kernel_of_the_file_does_not_fit() -> None:
+    sm_80 = SimpleNamespace(backend="cuda", arch=80, warp_size=32)
+    options = {"num_warps": 8, "enable_fp_fusion": True, "extern_libs": ()}
+    constant = {"constants": {(1,): 2}}
+
+    def reason(change: dict[str, Any]) -> str:
+        variables = change.pop("variables", {})
+        before = change.pop("before", "")
+        write("k.devmod", module("add", b"1", **change))
+        script = before + "import kernels_of_test as k\nk.add.launch('*fp32', 'i32')\n"
+        _, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER, **variables)
+        return error.rpartition("=True: ")[2].strip()
+
+    knobs = "import triton.knobs as s\n"
+    check_texts(
+        {
+            "the file was compiled by Triton 3.7.1": {"triton": "3.7.1"},
+            "no file has it for cuda:90": {"target": sm_80},
+            "no file has these options": {"options": options},
+            "no file has these arguments": constant,
+            'these variables are set: {"DISABLE_LLVM_OPT": "1"}': {
+                "variables": {"DISABLE_LLVM_OPT": "1"}
+            },
+            "knobs.compilation.override is set": {
+                "before": f"{knobs}s.compilation.override = True\n"
+            },
+            "add_stages_inspection_hook changes Triton's passes": {
+                "before": f"{knobs}s.runtime.add_stages_inspection_hook = print\n"
+            },
+            "": {"variables": {"TRITON_DISABLE_LINE_INFO": "1"}},
+        },
+        reason,
+    )
+
+
+def test_the_first_of_two_files_serves_and_ptx_where_the_driver_is_to_compile_it() -> None:
+    write("1.devmod", module("add", b"first"))
+    write("2.devmod", module("add", b"second"), module("scale", b"scaled"))
+    launches = LAUNCHES.replace(', k.add.launch("*fp16", "i32")', "")
+    both = os.pathsep.join(("1.devmod", "2.devmod"))
+    lines, error = run(launches, DEVMOD_TRITON=both, **MANAGER)
+    assert (lines[0], error) == ("b'first' b'scaled'", "")
+    cubin = Path(__file__).parents[3] / "compilers/targets/tests/vectors/triton/add.cuda.cubin"
+    code = cubin.read_bytes()
+    write("k.devmod", module("add", b"text"), module("add", code, fmt="cubin"))
+    script = "import kernels_of_test as k\nprint(k.add.launch('*fp32', 'i32')[:4])\n"
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER)[0] == [str(code[:4])]
+    variables = {"DEVMOD_TRITON": "k.devmod", "CUDA_FORCE_PTX_JIT": "1", **MANAGER}
+    assert run(script, **variables)[0] == ["b'text'"]
+
+
+@pytest.mark.row("R60")
+def test_damaged_files_and_those_that_a_policy_refuses_serve_nothing(folder: Path) -> None:
+    write("k.devmod", module("add", b"the code of this kernel"), module("scale", b"scaled"))
+    data = (folder / "k.devmod").read_bytes()
+    (folder / "k.devmod").write_bytes(data.replace(b"this kernel", b"that kernel"))
+    lines, error = run(DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["b'compiled' b'scaled' b'compiled'", "['add', 'add']"]
+    assert "k.devmod': the cuda module with 'add." in error
+    (folder / "policy.toml").write_text("")
+    script = (
+        "try:\n    import kernels_of_test as k; k.add.launch('*fp32', 'i32')\n"
+        "except Exception as error:\n    print(type(error).__name__)\n"
+        "import triton; print(triton.compiled)"
+    )
+    variables = {"DEVMOD_TRUST": str(folder / "policy.toml"), "DEVMOD_TRITON": "k.devmod"}
+    lines, _ = run(script, **variables, **MANAGER)
+    assert lines[0].endswith("Error")
+    assert lines[1] == "[]"
+
+
+def test_what_cannot_be_served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_runtime import triton
+
+    devmod.save(devmod.const_loader({"w": b"1"}, {"f": ["w"]}), "other.devmod")
+    path = str(folder / "other.devmod")
+    assert refusal(devmod.FormatError, triton.serve, "other.devmod") == (
+        f"{path!r} has no kernels of `devmod triton build`"
+    )
+    assert refusal(devmod.ArgumentError, triton.serve, f"a{os.pathsep}b") == (
+        f"serve(path): the path {folder / 'a'!s}{os.pathsep}b' has {os.pathsep!r}, which separates paths in DEVMOD_TRITON"
+    ).replace("path /", "path '/")
+    assert refusal(FileNotFoundError, triton.serve, "missing.devmod")
+    write("k.devmod", module("add", b"1"))
+    script = (
+        "import sys\nsys.modules['triton'] = None\nimport devmod, devmod_runtime.triton as t\n"
+        "try:\n    t.serve('k.devmod')\nexcept devmod.ToolchainNotFoundError as error:\n    print(error)\n"
+    )
+    lines, _ = run(script)
+    assert lines == [
+        f"{str(folder / 'k.devmod')!r} cannot be served: Triton is not installed. To add it: pip install triton"
+    ]
+    script = (
+        "import devmod._util.temporary as t, os, tempfile\n"
+        "def refuse(name, mode=0): raise PermissionError(13, 'Permission denied', name)\n"
+        "os.mkdir = refuse\n"
+        f"try:\n    {SERVE.format('').splitlines()[0]}\n    t.serve('k.devmod')\n"
+        "except OSError as error:\n    print(error.errno, error.strerror.partition('(')[0])\n"
+    )
+    lines, _ = run(script)
+    assert lines == [
+        "13 'k.devmod' cannot be served: Triton opens kernels as files, and no folder can be written "
+    ]
+
+
+def test_kernels_are_in_memory_where_no_temporary_folder_can_be_written() -> None:
+    if not os.path.isdir("/dev/shm"):
+        pytest.skip("there is no /dev/shm here")
+    write("k.devmod", module("add", b"1"))
+    script = (
+        "import os\nmkdir = os.mkdir\n"
+        "def refuse(name, mode=0o777):\n"
+        "    if not name.startswith('/dev/shm/'): raise PermissionError(13, 'Permission denied', name)\n"
+        "    mkdir(name, mode)\n"
+        "os.mkdir = refuse\n"
+        "import kernels_of_test as k\nprint(k.add.launch('*fp32', 'i32'))\n"
+        "from devmod_runtime._triton.hooks import server\nprint(server.folder()[:9])\n"
+    )
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["b'1'", "/dev/shm/"], "")
+
+
+def test_a_machine_without_a_c_compiler_takes_the_library_of_the_driver() -> None:
+    source = Path(STAND_IN, "triton/backends/nvidia/driver.c").read_bytes()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    name = f"cuda_utils.{sha256(source).hexdigest()[:32]}{suffix}"
+    script = (
+        "from triton.runtime import driver\ndriver.get_current_target()\n"
+        "print(driver.library and driver.library[0] and open(driver.library[0]).read())\n"
+    )
+    for each, expected in ((name, "library"), (name.replace(suffix, ".other.so"), "None")):
+        library = devmod.const_loader({each: b"library"}, {each: [each]})
+        write("k.devmod", module("add", b"1"), library)
+        assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == ([expected], "")
+
+
+def test_other_hooks_and_another_cache_stay() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = """
+import triton.knobs as s
+from triton.runtime.cache import FileCacheManager
+calls = []
+
+def first(**arguments):
+    calls.append("first")
+
+class Cache(FileCacheManager):
+    def put_group(self, filename, group):
+        calls.append("cache")
+
+s.runtime.jit_cache_hook = first
+s.cache.manager_class = Cache
+from devmod_runtime.triton import serve
+serve("k.devmod")
+import kernels_of_test as k
+print(k.add.launch("*fp32", "i32"), calls)
+
+def second(before=s.runtime.jit_cache_hook, **arguments):
+    calls.append("second")
+    return before(**arguments)
+
+s.runtime.jit_cache_hook = second
+print(k.scale.launch("*fp32", "i32"), calls)
+calls.clear()
+print(k.add.launch("*fp32", "i32"), calls)
+s.runtime.jit_cache_hook = lambda **arguments: True
+print(k.add.launch("*fp32", "i32"))
+"""
+    lines, _ = run(script)
+    assert lines == [
+        "b'1' ['first']",
+        "b'compiled' ['first', 'second', 'first', 'cache']",
+        "b'1' ['second']",
+        "b'skipped'",
+    ]
+
+
+def test_what_no_record_can_have_is_compiled_as_without_the_hook() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = (
+        "import kernels_of_test as k\n"
+        "print(k.add.launch('*fp32', 'constexpr', constants={(1,): object}))\n"
+    )
+    lines, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["b'compiled'"]
+    assert error.endswith("kernels_of_test:add: a constant of it cannot be written as JSON\n")
+    script = (
+        "import kernels_of_test as k\nk.add.is_gluon = lambda: True\nk.add.launch('*fp32', 'i32')\n"
+    )
+    _, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert error.endswith("kernels_of_test:add: it is in Gluon, and not in Triton's language\n")
+
+
+FORKS = """
+import multiprocessing, os, sys
+from devmod_runtime.triton import serve
+
+def work():
+    import kernels_of_test as k, triton
+    print(k.add.launch("*fp32", "i32"), k.scale.launch("*fp32", "i32"), triton.compiled, flush=True)
+
+if __name__ == "__main__":
+    serve("k.devmod")
+    for way in ("fork", "spawn"):
+        child = multiprocessing.get_context(way).Process(target=work)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+"""
+
+
+def test_worker_processes_are_served(folder: Path) -> None:
+    write("k.devmod", module("add", b"1"))
+    (folder / "workers.py").write_text(FORKS)
+    done = subprocess.run(
+        [sys.executable, "workers.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "b'1' b'compiled' ['scale']\n" * 2
+    assert done.stderr.count("devmod: Triton compiled 1 kernel not in 'k.devmod': ") == 2
+
+
+def test_without_devmod_targets_the_module_of_interop_serves_alone() -> None:
+    script = (
+        "import sys, devmod\nsys.modules['devmod_targets'] = None\n"
+        "print('triton' in dir(devmod.interop), devmod.interop.triton.serve.__module__)\n"
+        "try:\n    devmod.interop.triton.load\nexcept devmod.ToolchainNotFoundError as error:\n    print(error)\n"
+    )
+    assert run(script)[0] == [
+        "True devmod_runtime.triton",
+        "devmod.interop.triton.load cannot be used here: devmod-targets is not installed. To add it: pip install devmod-targets",
+    ]
