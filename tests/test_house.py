@@ -300,6 +300,7 @@ STARTS = {
     "devmod_simulators._command",  # the user's command, or devmod
     "devmod_simulators._toolkit",  # nvcc --version
     "devmod_simulators.drivers.build",  # in a source tree: a wheel has the libraries
+    "devmod_targets._cli.triton",  # the user's command
     "devmod_targets.authoring._process",
     "devmod_targets.webgpu._naga",
 }

@@ -192,10 +192,11 @@ def commands_of_other_wheels() -> set[str]:
     for source in (*ROOT.glob("*/src"), *ROOT.glob("*/*/src")):
         for path in source.rglob("*.py"):
             text = path.read_text()
-            if source.parent.name == "workbench" or "@click.command" not in text:
+            if source.parent.name == "workbench" or not re.search(r"@click\.(command|group)", text):
                 continue
             module = ".".join(path.relative_to(source).with_suffix("").parts)
-            for name in re.findall(r"^@click\.command(?:.|\n)*?^def (\w+)\(", text, re.MULTILINE):
+            pattern = r"^@click\.(?:command|group)(?:.|\n)*?^def (\w+)\("
+            for name in re.findall(pattern, text, re.MULTILINE):
                 results.add(f"{module}:{name}")
     return results
 

@@ -30,6 +30,12 @@ NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
 #: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of
 #: their own.
 SIMULATED = ("triton==3.9.0", "numba-cuda[cu13]==0.30.4")
+SIMULATED_TESTS = (
+    "tests/test_simulate.py",
+    "tests/test_triton_packages.py",
+    "compilers/targets/tests/test_triton.py",
+    "compilers/targets/tests/test_triton_package.py",
+)
 TVM = ROOT / "extras" / "tvm"
 TESTS = (
     "extras/frameworks/tests",
@@ -91,7 +97,7 @@ def main() -> int:
     status = subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
     print(f"== frameworks: programs on the simulated GPU, with {', '.join(SIMULATED)}", flush=True)
     return status | subprocess.call(
-        [str(simulated), "-m", "pytest", "tests/test_simulate.py", "-q", *sys.argv[1:]], cwd=ROOT
+        [str(simulated), "-m", "pytest", *SIMULATED_TESTS, "-q", *sys.argv[1:]], cwd=ROOT
     )
 
 

@@ -91,6 +91,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "pack": "Join the binaries in a folder or a wheel into one file.",
         "unpack": "Write the binaries of a packed file as files again.",
         "onnx": "Make a file of a model of ONNX.",
+        "triton": "Record kernels of Triton, and build them.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
         "view": "Show a file in the browser.",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
@@ -122,7 +123,7 @@ def help_groups(text: str) -> dict[str, list[str]]:
 
 
 GROUPS = {
-    "Build": ["compile", "init", "build", "onnx"],
+    "Build": ["compile", "init", "build", "onnx", "triton"],
     "Look": ["inspect", "view", "devices", "doctor", "cache"],
     "Run": ["demo", "run", "bench", "verify", "tune", "profile", "simulate"],
     "Ship": ["bundle", "pin", "sign", "check"],

@@ -92,6 +92,7 @@ GROUPS = {
         "onnx": KnownCommand(
             "Make a file of a model of ONNX.", "devmod-models", "devmod-core[onnx]"
         ),
+        "triton": KnownCommand("Record kernels of Triton, and build them.", "devmod-targets"),
     },
     "Look": {
         "inspect": _own("Show the modules of a file, what they need, and what runs here."),

@@ -20,26 +20,33 @@ from devmod.errors import (
     CompileError,
     FormatError,
     ToolchainNotFoundError,
+    describe_error,
     did_you_mean,
     list_names,
     not_installed,
 )
+from devmod_readers.triton import UnsupportedError, parts_of
 from devmod_targets.triton.signature import expand_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from devmod import Target
+    from devmod_readers.triton import Parts, Specialization
 
     #: Types, constants or options, by name.
     _Values = Mapping[str, Any]
     _Own = dict[str, Any]
+    #: The types, the constants, the attributes and the options of a compile.
+    _Compiled = tuple[_Own, Mapping[Any, Any], Mapping[tuple[int, ...], Any], _Values]
 
 
 _CUDA_ARCH = re.compile(r"(?:sm|compute)_(\d+)[af]?")
 _AMD_ARCH = re.compile(r"gfx[0-9a-f]{3,4}")
 #: The alignment that Triton has an attribute for, and the value for which it drops an argument.
 _HINTS = ("16", "1")
+#: The letters of Triton for the hints of a record.
+_LETTERS = {"16": "D", "2G": "S"}
 #: Options of Triton that follow from the target, or that name files.
 _RESERVED = ("arch", "backend_name", "base_arch", "extern_libs", "ir_override", "warp_size")
 _PLACE = re.compile(r"at (\d+):\d+:")
@@ -85,15 +92,98 @@ def compile_kernel(
         architecture is unknown, or Triton refuses the function.
     """
     kind = target.kind
-    compiler = import_triton(kind, "triton.compiler")
-    backends = import_triton(kind, "triton.backends.compiler")
     jit = _jit_function(function, kind)
+
+    def parts(backend: Any) -> _Compiled:
+        types, values, attributes = _arguments(
+            jit, str(jit.__name__), signature, constants, backend, kind
+        )
+        return types, values, attributes, options
+
+    return _compile(jit, target, parts)
+
+
+def compile_specialization(
+    function: Any, kernel: Specialization, target: Target
+) -> tuple[Any, Parts]:
+    """Return the kernel that Triton compiles for a specialization of a record, and what identifies
+    it. The parameters and the errors are those of `compile_kernel`.
+    """
+    jit = _jit_of_record(function, kernel, target)
+    found: list[Parts] = []
+
+    def parts(backend: Any) -> _Compiled:
+        compiled = _decode_kernel(kernel, backend)
+        found.append(_parts(jit, compiled, backend, target.kind))
+        return compiled
+
+    return _compile(jit, target, parts), found[0]
+
+
+def identify(function: Any, kernel: Specialization, target: Target) -> Parts:
+    """Return what identifies the kernel of `compile_specialization`, which is not compiled."""
+    jit = _jit_of_record(function, kernel, target)
+    with _own_environment():
+        gpu = _target_of(target)
+        backend = import_triton(target.kind, "triton.compiler.compiler").make_backend(gpu)
+        return _parts(jit, _decode_kernel(kernel, backend), backend, target.kind)
+
+
+def _jit_of_record(function: Any, kernel: Specialization, target: Target) -> Any:
+    jit = _jit_function(function, target.kind)
+    if list(kernel.arguments) != list(jit.arg_names):
+        raise CompileError(
+            f"the record has {kernel.function} with the arguments {list_names(kernel.arguments)}, and the function has "
+            f"{list_names(jit.arg_names)}: record again",
+            kind=target.kind,
+            function=str(jit.__name__),
+        )
+    return jit
+
+
+def _decode_kernel(kernel: Specialization, backend: Any) -> _Compiled:
+    arguments = kernel.arguments
+    if backend.target.backend == "hip" and ":2G" not in str(arguments):
+        arguments = {name: _below_2g(each) for name, each in arguments.items()}
+    signature: _Own = {}
+    values: dict[tuple[int, ...], Any] = {}
+    attributes: dict[tuple[int, ...], Any] = {}
+    for number, (name, argument) in enumerate(arguments.items()):
+        signature[name] = _decode_argument(argument, (number,), values, attributes, backend)
+    return signature, values, attributes, kernel.options
+
+
+def _parts(jit: Any, compiled: _Compiled, backend: Any, kind: str) -> Parts:
+    signature, values, attributes, options = compiled
+    try:
+        return parts_of(
+            jit,
+            signature,
+            values,
+            attributes,
+            vars(backend.parse_options(dict(options))),
+            backend.target,
+            str(import_triton(kind).__version__),
+            import_triton(kind, "triton._C.libtriton").get_cache_invalidating_env_vars(),
+        )
+    except (UnsupportedError, ValueError) as error:
+        raise CompileError(
+            f"{jit.__name__} does not compile: {error}", kind=kind, function=str(jit.__name__)
+        ) from error
+
+
+def _compile(jit: Any, target: Target, parts: Callable[[Any], _Compiled]) -> Any:
+    """Return the kernel that Triton compiles. `parts` returns the types, the constants, the
+    attributes and the options for a backend of Triton.
+    """
+    kind = target.kind
     name = str(jit.__name__)
-    gpu = backends.GPUTarget(*_processor(target))
+    compiler = import_triton(kind, "triton.compiler")
+    gpu = _target_of(target)
     printed = io.StringIO()
     with _own_environment(), redirect_stdout(printed):
         backend = import_triton(kind, "triton.compiler.compiler").make_backend(gpu)
-        types, values, attributes = _arguments(jit, name, signature, constants, backend, kind)
+        types, values, attributes, options = parts(backend)
         known = sorted(set(vars(backend.parse_options({}))) - set(_RESERVED))
         for option in options:
             if option not in known:
@@ -109,6 +199,89 @@ def compile_kernel(
             )
         except Exception as error:
             raise _compile_error(jit, name, target, error, printed.getvalue()) from error
+
+
+def _below_2g(argument: Any) -> Any:
+    """Return an argument with the hint of AMD's backend that a pointer is to less than 2 GB. Triton
+    finds it at a launch on a GPU of AMD alone, and arrays of 2 GB are rare.
+    """
+    if isinstance(argument, list):
+        return list(map(_below_2g, argument))
+    if isinstance(argument, str) and argument.startswith("*"):
+        return f"{argument}:2G"
+    return argument
+
+
+def _decode_argument(
+    argument: Any,
+    path: tuple[int, ...],
+    values: dict[tuple[int, ...], Any],
+    attributes: dict[tuple[int, ...], Any],
+    backend: Any,
+) -> Any:
+    """Return the type of an argument of a record. Add its value, or its attributes, by its path."""
+    if isinstance(argument, dict):
+        values[path] = _decode(argument["value"])
+        return "constexpr"
+    if isinstance(argument, list):
+        return tuple(
+            _decode_argument(each, (*path, number), values, attributes, backend)
+            for number, each in enumerate(argument)
+        )
+    type_, *hints = argument.split(":")
+    words = ""
+    for hint in hints:
+        if hint not in _LETTERS:
+            raise FormatError(
+                f"the hint {hint!r} of {argument!r} is none of {list_names(_LETTERS)}"
+            )
+        words += _LETTERS[hint]
+    if words:
+        attributes[path] = backend.parse_attr(words)
+    return type_
+
+
+def _decode(value: Any) -> Any:
+    """Return a constant of a record."""
+    if not isinstance(value, dict):
+        return value
+    name, content = next(iter(value.items()), ("", None))
+    if name == "float" and content in ("inf", "-inf", "nan"):
+        return float(content)
+    if name == "tuple" and isinstance(content, list):
+        return tuple(map(_decode, content))
+    if name == "type":
+        return import_triton("", "triton.language").dtype(content)
+    if name == "function" and isinstance(content, str):
+        return find_function(content)
+    raise FormatError(f"the record has the constant {value!r}, which is of no known form")
+
+
+def find_function(path: str) -> Any:
+    """Return the function of an import path, ``package.module:add``. Its module is imported.
+
+    Raises
+    ------
+    CompileError
+        There is no such module or function.
+    """
+    module, _, name = path.partition(":")
+    if "<locals>" in name:
+        raise CompileError(
+            f"{path} is inside of another function, and has no import path: compile it in the run that records it (devmod triton record -t "
+            "TARGET -o FILE.devmod)"
+        )
+    try:
+        found: Any = import_module(module)
+    except Exception as error:  # the module is a program
+        raise CompileError(
+            f"{module!r}, the module of {path}, cannot be imported: {describe_error(error)}. --include FOLDER adds a folder to sys.path"
+        ) from error
+    for each in name.split("."):
+        found = getattr(found, each, None)
+    if found is None:
+        raise CompileError(f"{path} is gone: the module has no {name!r}. Record again")
+    return found
 
 
 def payload_format(target: Target) -> str:
@@ -212,6 +385,12 @@ def configurations_of(function: Any, kind: str) -> tuple[list[_Own], tuple[str, 
         if constants not in result:
             result.append(constants)
     return result, tuple(map(str, tuner.keys))
+
+
+def _target_of(target: Target) -> Any:
+    """Return Triton's GPUTarget."""
+    backends = import_triton(target.kind, "triton.backends.compiler")
+    return backends.GPUTarget(*_processor(target))
 
 
 def _processor(target: Target) -> tuple[str, int | str, int]:

@@ -1,0 +1,160 @@
+"""A file with all kernels of a record: for Triton itself (`devmod.interop.triton.serve`), and for
+devmod.
+
+Each kernel is a module of its own. Its function has the name ``add.IDENTITY``, and its source
+"json" has the parts of the identity and Triton's metadata. The library that Triton compiles for
+its driver is a constant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import devmod
+from devmod import Target
+from devmod.backend import DiskCache, loads_own, module_of
+from devmod.errors import DevmodError, describe_error
+from devmod_readers.triton import Parts, Specialization
+from devmod_targets.build.plan import Job
+from devmod_targets.build.pool import Pool
+from devmod_targets.build.result import Outcome
+from devmod_targets.interop.triton import payload_of
+from devmod_targets.triton.kernels import (
+    compile_specialization,
+    find_function,
+    identify,
+    payload_format,
+)
+
+#: The kernels by what their code depends on. The number changes with the form of an entry.
+_CACHE = DiskCache("triton")
+_FORMAT = "devmod triton 1"
+#: Fields of Triton's metadata that are the machine's.
+_DROPPED = ("hash", "extern_libs")
+_PARTS = ".part"
+
+
+def variants_of(targets: Sequence[str]) -> list[str]:
+    """Return the targets with one architecture each.
+
+    Raises
+    ------
+    CompileError
+        Triton does not compile for a target.
+    """
+    result = []
+    for text in targets:
+        for variant in Target.parse(text).variants():
+            payload_format(variant)
+            result.append(str(variant))
+    return list(dict.fromkeys(result))
+
+
+def compile_all(
+    kernels: Sequence[Specialization], targets: Sequence[str], workers: int, *, cache: bool = True
+) -> Iterator[tuple[Specialization, str, Outcome]]:
+    """Compile each kernel for each target in worker processes, and yield the outcomes as they come.
+    What cannot be compiled has an error in its outcome.
+    """
+    jobs = []
+    pairs = []
+    for kernel in kernels:
+        for target in targets:
+            text = json.dumps(kernel._asdict())
+            jobs.append(Job(kernel.function, "", text, target))
+            pairs.append((kernel, target))
+    with Pool(workers, compile_job, cache=cache) as pool:
+        for number, outcome in pool.run(jobs):
+            yield (*pairs[number], outcome)
+
+
+def compile_job(job: Job, *, cache: bool) -> Outcome:
+    """Compile one kernel for one target, in a worker process."""
+    began = time.process_time()
+    try:
+        kernel = Specialization(**json.loads(job.source))
+        data = _compile(find_function(kernel.function), kernel, job.target, cache=cache)
+    except DevmodError as error:
+        message = str(error).partition("\n")[0]
+        return Outcome(error=type(error).__name__, message=message, log=getattr(error, "log", ""))
+    except Exception as error:  # noqa: BLE001 - a function of strangers
+        return Outcome(error=type(error).__name__, message=describe_error(error))
+    return Outcome(data=data, seconds=time.process_time() - began)
+
+
+def _compile(function: Any, kernel: Specialization, text: str, *, cache: bool) -> bytes:
+    """Return the file of a kernel, from the cache if that has it."""
+    target = Target.parse(text)
+    key = ""
+    if cache:
+        parts = identify(function, kernel, target)
+        key = DiskCache.key(_FORMAT, devmod.__version__, *parts, text)
+        data = _CACHE.read(key)
+        if data is not None:
+            return data
+    compiled, parts = compile_specialization(function, kernel, target)
+    module = module_of(_payload(compiled, parts, target), runtime=False)
+    data = devmod.dumps(module, with_sources=True)
+    if key:
+        _CACHE.write(key, data)
+    return data
+
+
+def _payload(compiled: Any, parts: Parts, target: Target) -> Any:
+    payload = payload_of(compiled, payload_format(target))
+    metadata = {
+        name: value for name, value in compiled.metadata._asdict().items() if name not in _DROPPED
+    }
+    text = json.dumps(
+        {"parts": parts._asdict(), "metadata": metadata}, default=vars, sort_keys=True
+    )
+    (info,) = payload.fmap.values()
+    name = parts.function.rpartition(":")[2].rpartition(".")[2]
+    return payload.replace(fmap={f"{name}.{parts.identity}": info}, source={"json": text})
+
+
+def compile_here(
+    function: Any, kernel: Specialization, targets: Sequence[str], folder: str
+) -> list[str]:
+    """Compile a kernel in the program that launches it, and write its files to a folder. Return a
+    line for each target for which it cannot be compiled.
+    """
+    lines = []
+    for target in targets:
+        try:
+            data = _compile(function, kernel, target, cache=True)
+        except DevmodError as error:
+            message = str(error).partition("\n")[0]
+            lines.append(f"{kernel}: {message}")
+            continue
+        path = os.path.join(folder, f"{os.urandom(16).hex()}{_PARTS}")
+        Path(path).write_bytes(data)
+    return lines
+
+
+def compiled_in(folder: str) -> list[bytes]:
+    """Return the files of `compile_here`."""
+    return [path.read_bytes() for path in sorted(Path(folder).glob(f"*{_PARTS}"))]
+
+
+def write(
+    path: str, kernels: Sequence[bytes], stubs: Mapping[str, bytes], compress: str | None = None
+) -> int:
+    """Write the files of kernels as one, and return their number. A kernel that is there twice, or
+    in the same form, is written once.
+    """
+    modules: dict[tuple[str, ...], devmod.Module] = {}
+    for data in kernels:
+        module = loads_own(data)
+        modules.setdefault((module.kind, module.format, *module.functions), module)
+    ordered = [modules[key] for key in sorted(modules)]
+    if stubs:
+        ordered.append(devmod.const_loader(dict(stubs), {name: [name] for name in stubs}))
+    root = ordered[0] if len(ordered) == 1 else devmod.bundle(*ordered, mixed=True)
+    devmod.save(root, path, with_sources=True, compress=compress)
+    return len(modules)

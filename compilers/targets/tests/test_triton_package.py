@@ -1,0 +1,262 @@
+"""`devmod triton record` and `build`: with a stand-in for Triton, and with Triton where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod_readers.triton import Specialization, read_record, write_record
+from devmod_workbench._cli import main
+
+STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
+HAS_TRITON = find_spec("triton") is not None
+KERNELS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def helper(x):
+    return x
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, helper(tl.load(x + i, mask=inside)) + tl.load(y + i, mask=inside), mask=inside)
+
+
+@triton.jit
+def wrong(x):
+    undefined
+
+
+def kernel():
+    pass
+"""
+ARGUMENTS = {
+    "x": "*fp32:16",
+    "y": "*fp32:16",
+    "out": "*fp32:16",
+    "n": "i32",
+    "BLOCK": {"value": 256},
+}
+ADD = Specialization("packaged_kernels:add", ARGUMENTS, {"num_warps": 4})
+
+
+@pytest.fixture(params=["stand-in", "installed"])
+def version(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The version of Triton, or of its stand-in, which can be imported beside kernels here."""
+    if request.param == "installed":
+        pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
+    elif HAS_TRITON:
+        pytest.skip("Triton itself is installed")
+    else:
+        for name in [each for each in sys.modules if each.partition(".")[0] == "triton"]:
+            del sys.modules[name]
+        monkeypatch.syspath_prepend(str(STAND_IN))
+    (tmp_path / "packaged_kernels.py").write_text(KERNELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parent)])
+    import triton
+
+    yield triton.__version__
+    sys.modules.pop("packaged_kernels", None)
+    if request.param == "stand-in":
+        for name in [each for each in sys.modules if each.partition(".")[0] == "triton"]:
+            del sys.modules[name]
+
+
+def write(version: str, *kernels: Specialization, path: str = "k.json") -> None:
+    Path(path).write_text(write_record(version, kernels))
+
+
+def build(*words: str) -> int:
+    """Run the command without a C compiler, which makes the library of the driver."""
+    status = main(["triton", "build", *words, "-j", "1"])
+    assert isinstance(status, int)
+    return status
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/missing/cc")
+
+
+TARGETS = ("-t", "cuda -arch=compute_90,sm_90", "-t", "rocm -arch=gfx1100")
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_record_becomes_a_file_that_devmod_and_triton_read(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(version, ADD)
+    assert build("k.json", *TARGETS, "-o", "k.devmod") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [re.sub(r"[\d.]+ (CPU|kB)", r"… \1", line) for line in lines] == [
+        "the file has no library of Triton's driver, so each machine compiles it: cc cannot be run: No such file or directory",
+        "cuda -arch=compute_90: 1 of 1 kernel, … CPU seconds",
+        "cuda -arch=sm_90: 1 of 1 kernel, … CPU seconds",
+        "rocm -arch=gfx1100: 1 of 1 kernel, … CPU seconds",
+        "k.devmod: … kB, 3 kernels",
+    ]
+    data = Path("k.devmod").read_bytes()
+    root = devmod.load("k.devmod")
+    found = sorted((each.kind, each.format) for each in root.imports)
+    assert found == [("cuda", "cubin"), ("cuda", "ptx"), ("rocm", "hsaco")]
+    for module in root.imports:
+        (name,) = module.functions
+        entry = json.loads(module.source["json"])
+        assert re.fullmatch(r"add\.[0-9a-f]{32}", name)
+        assert entry["parts"]["function"] == "packaged_kernels:add"
+        assert entry["parts"]["triton"] == version
+        assert entry["metadata"]["num_warps"] == 4
+        assert not {"hash", "extern_libs"} & entry["metadata"].keys()
+        assert os.getcwd() not in module.source["json"]
+        hint = ":2G" if module.kind == "rocm" else ""
+        arguments = json.loads(entry["parts"]["arguments"])
+        assert arguments["x"].partition(":16")[2] == hint
+    names = {each.format: next(iter(each.functions)) for each in root.imports}
+    assert names["cubin"] == names["ptx"] != names["hsaco"]
+    # Again, from the cache: the same bytes.
+    assert build("k.json", *TARGETS, "-o", "again.devmod", "-q") == 0
+    assert Path("again.devmod").read_bytes() == data
+    assert capsys.readouterr().out == ""
+    del sys.modules["packaged_kernels"]  # builds compile in this process here
+    source = Path("packaged_kernels.py")
+    source.write_text(KERNELS.replace("return x", "return x + 1"))
+    assert build("k.json", *TARGETS, "-o", "changed.devmod", "-q") == 0
+    changed = {next(iter(each.functions)) for each in devmod.load("changed.devmod").imports}
+    assert changed.isdisjoint(names.values())
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = {
+        "packaged_kernels:gone is gone: the module has no 'gone'. Record again": {
+            "function": "packaged_kernels:gone"
+        },
+        "'no_module', the module of no_module:add, cannot be imported: ModuleNotFoundError: No module named 'no_module'. --include FOLDER adds "
+        "a folder to sys.path": {"function": "no_module:add"},
+        "packaged_kernels:test.<locals>.add is inside of another function, and has no import path: compile it in the run that records it "
+        "(devmod triton record -t TARGET -o FILE.devmod)": {
+            "function": "packaged_kernels:test.<locals>.add"
+        },
+        "expected a function with @triton.jit, got function": {
+            "function": "packaged_kernels:kernel"
+        },
+        "the record has packaged_kernels:add with the arguments 'x', and the function has 'x', 'y', 'out', 'n', 'BLOCK': record again": {
+            "arguments": {"x": "*fp32"}
+        },
+        "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?": {
+            "options": {"num_warp": 8}
+        },
+        "the hint '8' of '*fp32:8' is none of '16', '2G'": {
+            "arguments": {**ARGUMENTS, "x": "*fp32:8"}
+        },
+    }
+    kernels = [ADD._replace(**change) for change in cases.values()]
+    write(version, ADD, *kernels)
+    Path("broken.json").write_text(
+        write_record(version, [Specialization("packaged_kernels:wrong", {"x": "*fp32"}, {})])
+    )
+    assert build("k.json", "broken.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod") == 1
+    out = capsys.readouterr().out
+    for text, kernel in zip(cases, kernels, strict=True):
+        assert f"failed for cuda -arch=sm_90: {kernel}: {text}\n" in out
+    assert "packaged_kernels:wrong(x: *fp32): the Triton function 'wrong' does not compile" in out
+    assert "\ncuda -arch=sm_90: 1 of 9 kernels, " in out
+    assert build("broken.json", "-t", "cuda -arch=sm_90", "-o", "none.devmod") == 1
+    assert "none.devmod was not written: no kernel could be compiled" in capsys.readouterr().err
+    assert not Path("none.devmod").exists()
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_records_of_other_versions_and_bad_commands(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("3.0.0", ADD)
+    target = ("-t", "cuda -arch=sm_90")
+    assert build("k.json", *target, "-o", "k.devmod") == 0
+    assert capsys.readouterr().out.startswith(
+        f"k.json was recorded with Triton 3.0.0, and {version} compiles it: a program with 3.0.0 uses none of it\n"
+    )
+    Path("bad.json").write_text("{}")
+    for words, text in (
+        (("k.json", "-o", "k.devmod"), 'no target is given: -t "cuda -arch=sm_80,sm_90"'),
+        (("k.json", *target, "-o", "k.json"), "k.json does not end in .devmod"),
+        (
+            ("k.json", "-t", "opencl", "-o", "k.devmod"),
+            "Triton compiles for cuda and rocm, and not",
+        ),
+        (("bad.json", *target, "-o", "k.devmod"), "bad.json is no record of Triton's kernels: "),
+        (("k.json", *target, "-o", "no/k.devmod"), "no/"),
+    ):
+        assert build(*words) != 0
+        assert text in capsys.readouterr().err
+
+
+RECORDER = """
+import json, os, sys
+lines = json.loads(sys.argv[1])
+with open(os.path.join(os.environ["DEVMOD_TRITON_RECORD"], "1.jsonl"), "w") as file:
+    for line in lines:
+        print(json.dumps(line), file=file)
+    print('{"kernel', file=file)
+assert os.environ["TRITON_CACHE_MANAGER"] == "devmod_runtime.triton:CacheManager"
+sys.exit(int(sys.argv[2]))
+"""
+
+
+def test_a_record_is_merged_over_runs_and_has_the_status_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def record(*lines: Any, status: int = 0) -> tuple[int, str]:
+        words = [sys.executable, "-c", RECORDER, json.dumps(lines), str(status)]
+        code = main(["triton", "record", "-o", "k.json", "--", *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    def line(kernel: Specialization, version: str = "3.9.0") -> dict[str, Any]:
+        return {"triton": version, "kernel": kernel._asdict()}
+
+    choice = {"function": "m:f", "key": [1], "config": {"BLOCK": 2}, "milliseconds": 0.5}
+    other = ADD._replace(options={"num_warps": 8})
+    assert record(status=3) == (3, f"{sys.executable} compiled nothing with Triton\n")
+    assert not Path("k.json").exists()
+    assert record(line(ADD), {"choice": choice}) == (0, "k.json: 1 kernel\n")
+    code, out = record(line(other), line(ADD), {"skipped": "m:g: why"}, {"skipped": "m:g: why"})
+    assert (code, out) == (0, "not recorded: m:g: why\nk.json: 2 kernels\n")
+    assert read_record(Path("k.json").read_text(), "") == ("3.9.0", [ADD, other], [choice])
+    before = Path("k.json").read_bytes()
+    code, out = record(line(ADD, "3.7.1"))
+    assert code == 1
+    assert (
+        "k.json is the record of a run with Triton 3.9.0, and this run had 3.7.1: choose another file for -o"
+        in out
+    )
+    assert Path("k.json").read_bytes() == before
+    for words, text in (
+        (["-o", "k.devmod", "--", "true"], "k.devmod: a record is a file such as kernels.json"),
+        (["-t", "cuda -arch=sm_90", "-o", "k.json", "--", "true"], "k.json: a record is a file"),
+        (["-o", "k.json", "--", "no-such-program"], "'no-such-program' cannot be started: "),
+    ):
+        assert main(["triton", "record", *words]) != 0
+        assert text in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""Kernels of Triton, recorded, built and served on a simulated GPU, with Triton itself."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import forked
+import pytest
+from simulate_command import simulate
+
+from devmod_readers.triton import read_record
+
+pytestmark = [
+    pytest.mark.usefixtures("simulator"),
+    pytest.mark.skipif(
+        find_spec("triton") is None,
+        reason="triton is not installed (make frameworks installs it in an environment)",
+    ),
+]
+PROGRAM = str(Path(__file__).parent / "simulated" / "triton_launches.py")
+FOLDER = str(Path(PROGRAM).parent)
+MANAGER = {"TRITON_CACHE_MANAGER": "devmod_runtime.triton:CacheManager"}
+#: Variables of a machine without a C compiler and without a folder for Triton's cache.
+BARE = ("-u", "TRITON_CACHE_DIR", "CC=/missing/cc", "HOME=/proc/missing")
+QUIET = ("-W", "ignore")
+
+
+def launch(*words: str, code: int = 0, **variables: str) -> list[str]:
+    """Run the program on the simulated GPU, and return the lines that it prints."""
+    variables.setdefault("TRITON_CACHE_DIR", "")
+    python = ("env", f"TRITON_CACHE_DIR={variables.pop('TRITON_CACHE_DIR')}", sys.executable)
+    return simulate(*python, *QUIET, PROGRAM, *words, code=code, **variables).splitlines()
+
+
+def record(*words: str, options: tuple[str, ...]) -> str:
+    """Run the program below `devmod triton record` on the simulated GPU."""
+    command = [sys.executable, "-m", "devmod", "triton", "record", *options, "--"]
+    return simulate(*command, sys.executable, *QUIET, PROGRAM, *words)
+
+
+def build(*words: str, code: int = 0) -> str:
+    done = forked.python("-m", "devmod", "triton", "build", *words, cwd=Path(FOLDER))
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a record of two runs, its file, and the file of a run with -t."""
+    folder = tmp_path_factory.mktemp("triton")
+    output = ("-o", str(folder / "k.json"))
+    assert record("small", options=output).splitlines()[-1].endswith("k.json: 1 kernel")
+    assert record(options=output).splitlines()[-1].endswith("k.json: 3 kernels")
+    target = ("-t", "cuda -arch=compute_90", "-t", "rocm -arch=gfx942")
+    assert "3 of 3 kernels" in build(output[1], *target, "-o", str(folder / "k.devmod"))
+    record("inner", options=(*target[:2], "-o", str(folder / "inner.devmod")))
+    return folder
+
+
+@pytest.mark.row("R60")
+def test_recorded_kernels_are_served_and_the_results_have_equal_bits(
+    files: Path, tmp_path: Path
+) -> None:
+    digest, compiles = launch(TRITON_CACHE_DIR=str(tmp_path / "jit"))
+    assert compiles == "compiles 3"
+    strict = {"DEVMOD_TRITON": f"{files / 'k.devmod'}:strict", **MANAGER}
+    cache = tmp_path / "served"
+    assert launch(TRITON_CACHE_DIR=str(cache), **strict) == [digest, "compiles 0"]
+    assert not cache.exists()
+    version, kernels, _ = read_record((files / "k.json").read_text(), "")
+    assert version.startswith("3.")
+    assert [each.function for each in kernels] == [
+        "triton_packaged:add",
+        "triton_packaged:add",
+        "triton_packaged:total",
+    ]
+
+
+@pytest.mark.row("R60")
+def test_a_specialization_that_was_left_out_is_compiled_or_an_error(
+    files: Path, tmp_path: Path
+) -> None:
+    place = {"DEVMOD_TRITON": str(files / "k.devmod"), "TRITON_CACHE_DIR": str(tmp_path)}
+    text = "\n".join(launch("inner", **place, **MANAGER))
+    assert "compiles 0\ninner 7.0 1\n" in text
+    assert (
+        "devmod: Triton compiled 1 kernel not in 'k.devmod': triton_launches:inner(out: *fp32:16, N=7) enable_fp_fusion=True: no file has the "
+        "function" in text
+    )
+    place["DEVMOD_TRITON"] += ":strict"
+    text = "\n".join(launch("inner", code=1, **place, **MANAGER))
+    assert "LaunchError: the Triton kernel triton_launches:inner(out: *fp32:16, N=7) " in text
+
+
+def test_the_choice_of_autotune_is_in_the_record_and_no_configuration_is_compiled(
+    tmp_path: Path,
+) -> None:
+    output = str(tmp_path / "tuned.json")
+    digest, _, last = record("small", "tuned", options=("-o", output)).splitlines()
+    assert last.endswith("tuned.json: 3 kernels")
+    _, kernels, choices = read_record(Path(output).read_text(), "")
+    assert [each.arguments["BLOCK"] for each in kernels[1:]] == [{"value": 128}, {"value": 256}]
+    assert choices == [
+        {
+            "function": "triton_packaged:tuned",
+            "key": [300, "fp32"],
+            "config": {"BLOCK": 128, "num_warps": 4, "num_ctas": 1, "num_stages": 3},
+            "milliseconds": 0.5,
+        }
+    ]
+    file = str(tmp_path / "tuned.devmod")
+    build(output, "-t", "cuda -arch=compute_90", "-o", file)
+    strict = {"DEVMOD_TRITON": f"{file}:strict", **MANAGER}
+    assert launch("small", "tuned", **strict) == [digest, "compiles 0"]
+
+
+def test_a_run_with_targets_has_the_functions_without_an_import_path(files: Path) -> None:
+    strict = {"DEVMOD_TRITON": f"{files / 'inner.devmod'}:strict", **MANAGER}
+    assert launch("inner", **strict)[1:] == ["compiles 0", "inner 7.0 0"]
+
+
+def test_no_compiler_and_no_folder_of_triton_is_needed(files: Path) -> None:
+    strict = {"DEVMOD_TRITON": f"{files / 'k.devmod'}:strict", **MANAGER}
+    lines = simulate("env", *BARE, sys.executable, *QUIET, PROGRAM, **strict).splitlines()
+    assert lines[1:] == ["compiles 0"]
