@@ -415,6 +415,18 @@ def read_metadata(data: bytes) -> None:
         devmod.load_metadata_from_json(data.decode())
 
 
+def read_triton_record(data: bytes) -> None:
+    """Read a record of Triton's kernels, and what is written of it."""
+    from devmod_readers.triton import read_record, write_record
+
+    version, kernels, choices = read_record(data, "the record")
+    text = write_record(version, kernels, choices)
+    again, same, _ = read_record(text, "the record")
+    if again != version or write_record(again, same, choices) != text:
+        raise Breach("a record is not the same after it was written")
+    check_text(str(kernels), "the kernels")
+
+
 def read_raw(data: bytes) -> None:
     """Read a raw payload with its metadata file with `load_from_file`."""
     suffix = RAW[data[0] % len(RAW)] if data else "cl"
@@ -1015,6 +1027,15 @@ def _readers() -> Iterator[Reader]:
         passes=2,
         weight=1,
         executions=3000,
+    )
+    yield Reader(
+        "triton-record",
+        read_triton_record,
+        mutation.mutate_json,
+        seeds.triton_records,
+        passes=4,
+        weight=1,
+        executions=2000,
     )
     yield Reader(
         "raw",

@@ -440,6 +440,24 @@ def signatures() -> list[bytes]:
     ]
 
 
+def triton_records() -> list[bytes]:
+    """Return a record of Triton's kernels, with each form of an argument."""
+    arguments = {
+        "x": "*fp32:16",
+        "pair": ["fp32", {"value": 1}],
+        "dtype": {"value": {"type": "fp16"}},
+        "shape": {"value": {"tuple": [1, None, True, {"float": "inf"}]}},
+        "helper": {"value": {"function": "package.module:helper"}},
+    }
+    kernel = {"function": "package.module:add", "arguments": arguments, "options": {"num_warps": 8}}
+    choice = {"function": "package.module:add", "key": [64, "torch.float32"], "config": {"N": 4}}
+    return [
+        json.dumps(
+            {"triton": "3.9.0", "kernels": [kernel], "choices": [choice | {"milliseconds": 0.5}]}
+        ).encode()
+    ]
+
+
 def metadata() -> list[bytes]:
     """Return texts of metadata files, with and without an interface."""
     interface = {
