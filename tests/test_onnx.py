@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 from command_line import call
 from each_case import refusal
 
@@ -170,6 +171,20 @@ def test_a_model_is_checked_and_written(
     words = ("onnx", "small.onnx", "-t", "opencl", "-t", "webgpu", "-q", "--no-check")
     assert call(capsys, *words)[:2] == (0, "")
     assert Path("small.devmod").read_bytes() == first_bytes
+
+
+def test_a_model_on_vulkan(capsys: pytest.CaptureFixture[str]) -> None:
+    """clspv compiles the text of OpenCL."""
+    first_device("vulkan")
+    nodes = "c = Conv <pads=[1,1,1,1]> (x, filters) r = Relu(c) m = MaxPool <kernel_shape=[3,3]> (r) f = Flatten(m) s = MatMul(f, w) y = Softmax(s)"
+    constants = [constant("filters", 8, 3, 3, 3), constant("w", 280, 5)]
+    write("small.onnx", nodes, {"x": (FLOAT, ["rows", 3, 9, 7])}, ["y"], constants)
+    words = ("onnx", "small.onnx", "-t", "opencl", "-t", "vulkan", "--dim", "rows=1..4")
+    status, out, err = call(capsys, *words)
+    assert (status, err) == (0, "")
+    lines = [line for line in out.split("\n") if "vulkan:0" in line]
+    assert [line.rpartition(" ")[2] for line in lines] == ["(rows=1)", "(rows=4)"]
+    assert all(line.startswith("checked on ") for line in lines)
 
 
 @pytest.mark.row("R52")
@@ -416,7 +431,7 @@ def test_inputs_of_bfloat16(made: Any, refused: Any) -> None:
     np.testing.assert_array_equal(devmod.load("brain.devmod")["brain"](x), want)
     assert refused("brain.onnx", "-t", "webgpu") == (
         "brain.onnx: the program 'brain' cannot be made for webgpu: its output 'y' needs bfloat16 in an array. "
-        "Kinds with bfloat16: opencl, cuda, rocm, metal\n"
+        "Kinds with bfloat16: opencl, vulkan, cuda, rocm, metal\n"
     )
 
 

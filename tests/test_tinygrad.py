@@ -66,11 +66,12 @@ def tensor(*shape: int, dtype: str = "float32") -> Any:
     ],
 )
 def test_a_small_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = [first_device(kind) for kind in BOTH]
+    kinds = ["opencl", "vulkan", "webgpu"]
+    devices = [first_device(kind) for kind in kinds]
     monkeypatch.setattr(devmod, "devices", lambda *_: devices)
-    (line,) = checked(*cases()[name].made(), BOTH)
+    (line,) = checked(*cases()[name].made(), kinds)
     assert line.startswith(
-        "checked on opencl:0 and webgpu:0 against tinygrad on the CPU: worst error "
+        "checked on opencl:0, vulkan:0 and webgpu:0 against tinygrad on the CPU: worst error "
     )
 
 
@@ -80,6 +81,9 @@ def test_a_small_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("float64", "opencl"),
         ("bfloat16", "opencl"),
         ("bfloat16 weights", "opencl"),
+        ("float64", "vulkan"),
+        ("bfloat16", "vulkan"),
+        ("half", "vulkan"),
         ("half", "webgpu"),
     ],
 )
@@ -99,6 +103,68 @@ def test_a_result_that_is_constant_has_a_remark() -> None:
 
 #: No kind of these cases: a process takes most of a second to list all devices.
 OTHERS = {"DEVMOD_PLUGINS_DENY": "devmod-hexagon,devmod-opencl,devmod-vulkan,devmod-webgpu"}
+
+
+def test_angles_beyond_pi_on_vulkan() -> None:
+    """Vulkan has a precision of sin up to π alone, and clspv compiles that of double wrongly."""
+    first_device("vulkan")
+    for dtype in ("float32", "float64"):
+        angles = np.array([0.5, 100, 1e6, -1.2e8], dtype)
+        module = export(lambda x: x.sin(), Tensor(angles), targets="vulkan")
+        got = module["f"].on(first_device("vulkan"))(angles)
+        np.testing.assert_allclose(got, np.sin(angles.astype(np.float64)), rtol=0, atol=2e-7)
+
+
+def test_the_compiler_of_vulkan_refuses_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads with conditions become volatile, which helps some kernels. Else the error names the
+    output that needs the kernel.
+    """
+    texts = []
+    own = devmod.compile
+
+    def refuse(text: str, *arguments: Any, **options: Any) -> Any:
+        texts.append(text)
+        if helps and "volatile" in text:
+            return own(text, *arguments, **options)
+        raise CompileError(
+            "<text>:9: error: clspv ends. The option --partial keeps 'f_vulkan_k0'",
+            kind="vulkan",
+            function="f_vulkan_k1",
+        )
+
+    monkeypatch.setattr(devmod, "compile", refuse)
+
+    def two(x: Tensor) -> Any:
+        return {"first": x + 1, "second": x.pad((1, 1))}
+
+    helps = True
+    x = np.ones(100, "float32")
+    module = export(two, Tensor(x), targets="vulkan")
+    assert ["volatile" in text for text in texts] == [False, True]
+    second = module["f"].on(first_device("vulkan"))(x)[1]
+    np.testing.assert_array_equal(second, [0, *x, 0])
+    helps = False
+    assert refusal(CompileError, export, two, tensor(100), targets="vulkan") == (
+        "the program 'f' cannot be made for vulkan: its output 'second' needs the kernel 'f_vulkan_k1', which its compiler refuses "
+        "(<text>:9: error: clspv ends). Leave out vulkan"
+    )
+
+
+@pytest.mark.parametrize("has_nvrtc", [True, False])
+def test_cuda_without_nvrtc_has_kernels_in_opencl_c(
+    has_nvrtc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise ToolchainNotFoundError("NVRTC is not installed")
+
+    if not has_nvrtc:
+        monkeypatch.setattr(interop.nvrtc, "version", missing)
+    module = export(lambda x: x.sin() + 1, tensor(4), targets="cuda -arch=compute_80")
+    (kernels,) = (part for part in walk(module) if part.kind == "cuda")
+    origin = kernels.origin
+    assert origin is not None
+    assert ("nvrtc" in origin.toolchain) == has_nvrtc
+    assert ("ziglang" in origin.toolchain) != has_nvrtc
 
 
 def run_cases(environment: dict[str, str], *arguments: str) -> None:
@@ -167,7 +233,7 @@ def test_each_kind_has_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     def total(*arrays: Tensor) -> Tensor:
         return sum(arrays[1:], arrays[0])
 
-    targets = [*BOTH, "metal", "cuda -arch=compute_80", "rocm -arch=gfx1100"]
+    targets = [*BOTH, "vulkan", "metal", "cuda -arch=compute_80", "rocm -arch=gfx1100"]
     reports: list[str] = []
     module = interop.export(total, *inputs, targets=targets, name="total", report=reports.append)
     counts = {
@@ -180,6 +246,7 @@ def test_each_kind_has_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         > counts["opencl"]
         == counts["cuda"]
         == counts["rocm"]
+        == counts["vulkan"]
         == counts["metal"]
         == 1
     )
@@ -583,13 +650,13 @@ RANDOMS = (
             lambda x: x.sin(),
             [("float64", 4)],
             {"targets": BOTH, "outputs": ["wave"]},
-            "the program 'f' cannot be made for webgpu: its output 'wave' needs float64 in an array. Kinds with float64: opencl, cuda, rocm",
+            "the program 'f' cannot be made for webgpu: its output 'wave' needs float64 in an array. Kinds with float64: opencl, vulkan, cuda, rocm",
         ),
         (
             lambda x: (x + 1, x.cast("bfloat16").exp().cast("float32")),
             FOUR,
             {"targets": "webgpu"},
-            "the program 'f' cannot be made for webgpu: its output 'y1' needs bfloat16 in CAST. Kinds with bfloat16: opencl, cuda, rocm, metal",
+            "the program 'f' cannot be made for webgpu: its output 'y1' needs bfloat16 in CAST. Kinds with bfloat16: opencl, vulkan, cuda, rocm, metal",
         ),
         (rand, FOUR, ONE, RANDOMS),
         (
@@ -640,14 +707,14 @@ RANDOMS = (
         (
             lambda x: x,
             FOUR,
-            {"targets": ["vulkan"]},
-            "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'vulkan'",
+            {"targets": ["hexagon"]},
+            "tinygrad.export: expected one target of each kind, of 'opencl', 'vulkan', 'webgpu', 'cuda', 'rocm', 'metal'; got 'hexagon'",
         ),
         (
             lambda x: x,
             FOUR,
             {"targets": ["opencl", "opencl"]},
-            "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'opencl'",
+            "tinygrad.export: expected one target of each kind, of 'opencl', 'vulkan', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'opencl'",
         ),
     ],
 )
@@ -769,7 +836,7 @@ def test_what_a_comparison_does_not_show(monkeypatch: pytest.MonkeyPatch) -> Non
     module = export(lambda x: (1 / (x - 1), x * 0, x + 1), Tensor(x))
     expected = [np.array([np.inf, 1], "float32"), x * 0, x + 1]
     assert interop.check(module, "f", {"x": x}, expected)[1:] == [
-        "result 0 is not finite everywhere: on webgpu and metal, whose compilers may assume finite numbers, the rest of it is compared",
+        "result 0 is not finite everywhere: on webgpu, metal and vulkan, whose compilers may assume finite numbers, the rest of it is compared",
         "result 1 is the same everywhere, so a wrong one may equal it",
     ]
     for number, wrong in enumerate(([np.inf, 1.1], [0, 0.1], [2, 3.1])):

@@ -39,6 +39,7 @@ from devmod.errors import (
 from devmod.worker import answers, processors
 from devmod_models._names import default_names
 from devmod_targets.compilation import check_architecture
+from devmod_targets.cuda import nvrtc
 from devmod_targets.programs import make_program
 
 if TYPE_CHECKING:
@@ -53,15 +54,16 @@ __all__ = ["check", "cpu", "export"]
 #: The one version that this was tested with.
 _VERSION = "0.14.0"
 #: The languages of the texts, where a kind has several.
-_LANGUAGES = {"cuda": "CUDA C++", "rocm": "CUDA C++"}
+_OPENCL_C = "OpenCL C"
+_LANGUAGES = {"cuda": "CUDA C++", "rocm": _OPENCL_C, "vulkan": _OPENCL_C}
 #: The kinds whose compilers take one kernel at a time: their modules have a text for each.
 _SEPARATE = ("metal", "webgpu")
-#: The buffers that a kernel may have, by kind.
-_MOST_BUFFERS = {"webgpu": 8}
+#: The buffers that a kernel may have, by kind: Vulkan's are those of its Roadmap 2022 profile.
+_MOST_BUFFERS = {"vulkan": 30, "webgpu": 8}
 #: The least limit of buffers that tinygrad follows: those of a function of two arrays.
 _LEAST_BUFFERS = 3
 #: The bytes that an array of a kernel may have, by kind: what every device binds.
-_MOST_BYTES = {"webgpu": 128 << 20}
+_MOST_BYTES = {"vulkan": 128 << 20, "webgpu": 128 << 20}
 #: No limit of bytes.
 _ANY = 1 << 63
 #: The element types that a kind does not have.
@@ -265,7 +267,19 @@ def check_architectures(targets: str | Target | Iterable[str | Target]) -> None:
     """Raise CompileError for a target that must name an architecture, before a trace takes time."""
     for text in texts_of(targets):
         target = Target.parse(text)
-        check_architecture(target, _LANGUAGES.get(target.kind))
+        check_architecture(target, _language(target.kind))
+
+
+def _language(kind: str) -> str | None:
+    """Return the language of a kind's texts, if it has several. Without NVRTC, cuda's is OpenCL C,
+    which has no tensor cores.
+    """
+    if kind == "cuda":
+        try:
+            nvrtc.version()
+        except ToolchainNotFoundError:
+            return _OPENCL_C
+    return _LANGUAGES.get(kind)
 
 
 def texts_of(targets: str | Target | Iterable[str | Target]) -> list[str]:
@@ -369,7 +383,7 @@ class _Plan:
         from tinygrad.uop.ops import Ops
 
         from devmod_models._tinygrad.record import each_call, effects
-        from devmod_models._tinygrad.render import KINDS
+        from devmod_models._tinygrad.render import KINDS, OPENCL_C
 
         self.name = name
         self.target = target
@@ -385,8 +399,11 @@ class _Plan:
         self._data: dict[str, Any] = {}
         #: The names in the model of constants, by their names in the program.
         self._originals: dict[str, str] = {}
+        self.language = _language(target.kind)
         self.arch = KINDS[target.kind][1]
-        if target.kind == "cuda" and target.arch:
+        if target.kind == "cuda" and self.language == _OPENCL_C:
+            self.arch = OPENCL_C
+        elif target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
         self._effects = effects(each_call(recording.calls))
         self._declared = self._interface()
@@ -647,19 +664,15 @@ class _Plan:
         itself, of one for each.
         """
         kind = self.target.kind
-        language = _LANGUAGES.get(kind)
         options = []
-        if kind in ("opencl", "rocm"):
+        if kind == "opencl" or self.language == _OPENCL_C:
             options.append("-w")  # clang warns about parentheses and macros, also at the receiver
         parts = [rendered]
         if kind == "webgpu":  # in WGSL, the names of buffers are those of the whole text
             parts = [{kernel: each} for kernel, each in rendered.items()]
         functions: dict[str, devmod.FunctionInfo] = {}
         for part in parts:
-            name = next(iter(part))
-            module = devmod.compile(
-                _text(part), self.target, name=name, language=language, options=options
-            )
+            module = self._compile_part(part, options)
             functions |= module.functions
 
         toolchain = ""
@@ -675,6 +688,45 @@ class _Plan:
             code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
         origin = Origin(str(self.target), f"tinygrad {_VERSION}, {toolchain}", self._options)
         return module_of(Payload(kind, code, fmt, functions, source, origin))
+
+    def _compile_part(
+        self, kernels: Mapping[str, Mapping[str, Any]], options: Sequence[str]
+    ) -> devmod.Module:
+        """Return the module of the kernels of one source.
+
+        clspv crashes if LLVM joins loads with conditions. It leaves volatile ones, which are
+        slower: those of a kernel that is refused become volatile.
+
+        Raises
+        ------
+        CompileError
+            The compiler refuses one. The message names the outputs that need it.
+        """
+        from devmod_models._tinygrad.render import GUARDED, VOLATILE
+
+        name = next(iter(kernels))
+        texts = {**kernels}
+        while True:
+            try:
+                return devmod.compile(
+                    _text(texts), self.target, name=name, language=self.language, options=options
+                )
+            except ToolchainNotFoundError:
+                raise
+            except CompileError as error:
+                refused = error.function
+                if refused not in texts:
+                    raise
+                text = texts[refused]["text"]
+                if VOLATILE not in text and GUARDED in text:
+                    changed = text.replace(GUARDED, VOLATILE)
+                    texts[refused] = {**texts[refused], "text": changed}
+                    continue
+                tree = next(tree for tree, kernel in self.kernels.items() if kernel == refused)
+                reason = str(error).partition(". ")[0]
+                what = f"the kernel {refused!r}, which its compiler refuses ({reason})"
+                error.args = (f"{self.error(tree, what)}. Leave out {self.target.kind}",)
+                raise
 
 
 def _values(array: Any) -> HostArray:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
 _OWN = "tinygrad on the CPU"
 #: The kinds whose languages let a compiler assume that no number is NaN or infinite.
-_FAST = ("webgpu", "metal")
+_FAST = ("webgpu", "metal", "vulkan")
 #: The largest difference of a result, as a part of the largest magnitude, and both.
 Difference = tuple[float, float, float]
 #: Where each node alone is right, a difference of this many movements is allowed: of how far a
@@ -262,10 +262,11 @@ def summary(places: Sequence[str], program: str, differences: Iterable[Differenc
 def remarks(expected: Iterable[Any]) -> list[str]:
     """Return lines about the results with which a comparison shows little."""
     lines = []
+    kinds = f"{', '.join(_FAST[:-1])} and {_FAST[-1]}"
     for number, wanted in enumerate(expected):
         if not np.isfinite(wanted.astype(np.float64)).all():
             lines.append(
-                f"result {number} is not finite everywhere: on {' and '.join(_FAST)}, whose compilers may assume finite numbers, "
+                f"result {number} is not finite everywhere: on {kinds}, whose compilers may assume finite numbers, "
                 "the rest of it is compared"
             )
         elif not wanted.any() or (wanted.size > 1 and (wanted == wanted.flat[0]).all()):

@@ -119,30 +119,94 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
         return text.replace("@group(0) @binding(0)\nvar<uniform> INFINITY : f32;\n", infinity)
 
 
-def _renderer(base: type[Renderer], **limits: Any) -> Any:
-    """Return the class of a renderer whose constructor opens no compiler.
+#: The start of a load with a condition for clspv, and that of a volatile one.
+GUARDED = "loaded = *(("
+VOLATILE = f"{GUARDED}volatile "
+
+
+def _guarded_load(ctx: Any, load: UOp, place: UOp, other: UOp, condition: UOp) -> str | None:
+    """Return a load with a condition, without a branch: it reads the first element if the condition
+    is false. clspv compiles some branches to invalid SPIR-V.
+    """
+    if place.addrspace is not AddrSpace.GLOBAL:
+        return None
+    buffer, index = place.src[:2]
+    type_ = ctx.render_type(load)
+    access = "const __global"
+    if place.buf_uop in ctx.written:
+        access = "__global"
+    address = f"{ctx[buffer]}+({ctx[condition]}?{ctx[index]}:0)"
+    value = f"{type_} {GUARDED}{access} {type_}*)({address}))"
+    return f"({{ {value}; {ctx[condition]}?loaded:{ctx[other]}; }})"
+
+
+class _Vulkan(cstyle.OpenCLRenderer):  # type: ignore[misc]
+    """OpenCL C for clspv."""
+
+    string_rewrite = (
+        PatternMatcher(
+            [
+                (
+                    UPat(
+                        Ops.LOAD,
+                        src=(UPat.var("place"), UPat.var("other"), UPat.var("condition")),
+                        name="load",
+                    ),
+                    _guarded_load,
+                )
+            ]
+        )
+        + cstyle.OpenCLRenderer.string_rewrite
+    )
+
+
+def _renderer(base: type[Renderer], *missing: Ops, **limits: Any) -> Any:
+    """Return the class of a renderer whose constructor opens no compiler. tinygrad computes
+    operators that are `missing` by others.
 
     It writes divisions as tinygrad's for the CPU does: a product with the reciprocal is rounded
     twice, and a number between two integers becomes another one.
     """
     operators = {**base.code_for_op, Ops.FDIV: lambda a, b, dtype: f"({a}/{b})"}
+    for each in missing:
+        del operators[each]
     own = {"__init__": Renderer.__init__, "prefix": (), "code_for_op": operators}
     return type(base.__name__, (base, _Own), {**own, **limits})
 
 
+#: tinygrad's architecture for OpenCL C: the extensions of all texts.
+OPENCL_C = "cl_khr_fp16,cl_khr_fp64"
 #: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP
-#: calls ROCm's device library, so rocm gets CUDA C++. OpenCL's and Metal's devices have at least
-#: this block.
+#: calls ROCm's device library, so rocm gets OpenCL C. OpenCL's and Metal's devices have at least
+#: this block, and Vulkan's this block and grid. Vulkan has no precision of sin beyond π, and clspv
+#: compiles that of double to wrong code.
 KINDS: dict[str, tuple[Any, str]] = {
-    "opencl": (
-        _renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64)),
-        "cl_khr_fp16,cl_khr_fp64",
+    "opencl": (_renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64)), OPENCL_C),
+    "vulkan": (
+        _renderer(
+            _Vulkan,
+            Ops.SIN,
+            global_max=(65535, 65535, 65535),
+            local_max=(128, 128, 64),
+            shared_max=16384,
+        ),
+        OPENCL_C,
     ),
     "webgpu": (_renderer(_WGSL, shared_max=16384), "shader-f16"),
     "cuda": (_renderer(cstyle.CUDARenderer), "sm_80"),
-    "rocm": (_renderer(cstyle.CUDARenderer, shared_max=65536), "sm_80"),
+    "rocm": (
+        _renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64), shared_max=65536),
+        OPENCL_C,
+    ),
     "metal": (_renderer(cstyle.MetalRenderer, local_max=(256, 256, 64)), ""),
 }
+#: The renderer for cuda without NVRTC.
+_CUDA_IN_OPENCL_C = _renderer(
+    cstyle.OpenCLRenderer,
+    global_max=cstyle.CUDARenderer.global_max,
+    local_max=cstyle.CUDARenderer.local_max,
+    shared_max=cstyle.CUDARenderer.shared_max,
+)
 
 
 _own_grouped_dims = gpudims.get_grouped_dims
@@ -221,11 +285,16 @@ def _render_kind(
     sink: Any, kind: str, arch: str, name: str, optimizations: str = ""
 ) -> dict[str, Any]:
     """Return the text and the launch of a kernel for one kind."""
-    renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
-    renderer.name = name
-    renderer.tensor_cores = []
+    made = KINDS[kind][0]
+    tensor_cores = []
     if kind == "cuda":
-        renderer.tensor_cores = tc.get_cuda(arch)
+        if arch == OPENCL_C:
+            made = _CUDA_IN_OPENCL_C
+        else:
+            tensor_cores = tc.get_cuda(arch)
+    renderer = made(Target(kind.upper(), arch=arch))
+    renderer.name = name
+    renderer.tensor_cores = tensor_cores
     optimized = heuristic.hand_coded_optimizations
     if optimizations:
         optimized = partial(_optimized, text=optimizations)
