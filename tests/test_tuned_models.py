@@ -43,11 +43,11 @@ def array(*shape: int) -> Any:
 
 
 def product() -> Any:
-    """Return a function with a product by a matrix."""
+    """Return a function with a product by a matrix, which has no kernel that is written by hand."""
     from tinygrad import Tensor
 
     weight = Tensor(array(48, 64)).realize()
-    return lambda x: x @ weight
+    return lambda x: (x @ weight).sin()
 
 
 def export(function: Any, *values: Any, **keywords: Any) -> Any:
@@ -109,6 +109,29 @@ def test_kernels_have_variants_with_their_own_blocks() -> None:
     (found,) = devmod.tune(module, "f", records=(), devices=["opencl:0"]).records
     assert found.measured.keys() == records[0].measured.keys()
     assert None not in found.measured.values()
+
+
+@pytest.mark.row("R52")
+@pytest.mark.usefixtures("_one_device")
+@pytest.mark.parametrize("kind", ["opencl", "vulkan"])
+def test_a_kernel_that_is_written_by_hand_is_a_variant(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opencl's without a record. A search measures other tiles, and the heuristic's."""
+    from tinygrad import Tensor
+
+    from devmod_models._tinygrad.candidates import Candidates
+
+    first_device(kind)
+    monkeypatch.setattr(Candidates, "first", lambda _: ())
+    weight = Tensor(array(48, 64)).realize()
+    module = export(lambda x: x @ weight, array(16, 48), targets=kind)
+    kernel = devmod.loads(devmod.dumps(module))[f"f_{kind}_k0"]
+    default, *others = [each["optimizations"] for each in kernel.variants]
+    assert (default == "PRODUCT") == (kind == "opencl")
+    assert {*others} < {"PRODUCT", "PRODUCT 4", "PRODUCT 6", "PRODUCT 12", "HEURISTIC"}
+    assert others
+    assert None not in times(module).values()
 
 
 @pytest.mark.row("R52")

@@ -11,6 +11,7 @@ trick by which PoCL compiles for any processor. If the volume tests have fetched
 rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run on each OpenCL device
 and by onnxruntime too: a table without bounds, since the kernels are not devmod's. Each model is
 tuned on these devices, and its calls are compared with those of the same file without its records.
+Products of matrices are compared with onnxruntime by the time of the processor, in turns.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -25,6 +26,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,12 @@ BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
 #: takes more than `MOST`.
 TUNED = {"magika": 0.7, "boxes": 0.7, "resnet": 0.7}
 MOST = 1.05
+#: The rows, the sum and the columns of products, and the most processor time of a call on Intel's
+#: runtime, of onnxruntime's.
+PRODUCTS = [(480, 512, 512), (48, 576, 1600), (240, 1152, 400), (128, 512, 512)]
+PROCESSOR = 1.5
+#: The calls of a turn.
+CALLS = 20
 #: For how long a model's kernels of the heuristic are measured, at most about.
 SECONDS = 10
 ONNX = {
@@ -291,6 +299,71 @@ def tuned_models(rounds: int) -> bool:
     return failed
 
 
+def products_beside_onnxruntime(rounds: int) -> bool:
+    """Measure products of matrices without tuning, and return whether a ratio is over its bound."""
+    if not (find_spec("onnxruntime") and find_spec("onnx")):
+        return False
+    import onnxruntime
+    from onnx import TensorProto, helper
+    from tinygrad import Tensor
+
+    from devmod.interop import tinygrad
+
+    failed = False
+    numbers = np.random.default_rng(0)
+    for rows, length, columns in PRODUCTS:
+        shapes = {"a": (rows, length), "b": (length, columns)}
+        values = [helper.make_tensor_value_info(each, 1, shapes[each]) for each in shapes]
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (rows, columns))
+        node = helper.make_node("MatMul", [*shapes], ["y"])
+        graph = helper.make_graph([node], "product", values, [result])
+        opset = [helper.make_opsetid("", 17)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        options = onnxruntime.SessionOptions()
+        # A thread that waits for work takes time of the processor.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        arrays = {}
+        for name, shape in shapes.items():
+            arrays[name] = numbers.standard_normal(shape).astype(np.float32)
+        with tinygrad.cpu():
+            examples = [Tensor.empty(*shape) for shape in shapes.values()]
+            module = tinygrad.export(
+                lambda a, b: a @ b, *examples, targets="opencl", name="product"
+            )
+        for device in devmod.devices("opencl"):
+            if runtime_of(device) == "PoCL":
+                continue
+            own = [device.from_numpy(each) for each in arrays.values()]
+            out = device.empty((rows, columns), "float32")
+            launch = module["product"].on(device).bind(*own, y=out)
+            launch()
+            wanted = arrays["a"] @ arrays["b"]
+            np.testing.assert_allclose(out.numpy(), wanted, rtol=0, atol=1e-2)
+            runs: dict[str, Callable[[], object]] = {
+                "onnxruntime": partial(session.run, None, arrays),
+                "devmod": launch,
+            }
+            times: dict[str, list[float]] = defaultdict(list)
+            for _ in range(rounds):
+                for each, run in runs.items():
+                    began = time.process_time()
+                    for _ in range(CALLS):
+                        run()
+                    device.synchronize()
+                    times[each].append(time.process_time() - began)
+            medians = medians_of(times)
+            failed |= check(
+                f"product of {rows} × {length} by {length} × {columns}, processor time",
+                medians["devmod"] / medians["onnxruntime"],
+                PROCESSOR,
+                of="onnxruntime",
+            )
+    return failed
+
+
 def realized(fn: Any, x: Any) -> Any:
     """Return the result of a function of a Tensor, computed."""
     return fn(x).realize()
@@ -368,6 +441,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     over = beside_the_jit(options.rounds)
+    over |= products_beside_onnxruntime(max(options.rounds // 10, 8))
     over |= tuned_models(options.rounds)
     over |= beside_onnxruntime(max(options.rounds // 10, 8))
     raise SystemExit(over)

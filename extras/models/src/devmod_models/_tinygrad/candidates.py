@@ -13,8 +13,9 @@ from typing import Any
 from tinygrad.codegen.opt import KernelOptError, heuristic
 from tinygrad.uop.ops import AxisType, Ops
 
+from devmod_models._tinygrad.products import NAME, ROWS
 from devmod_models._tinygrad.record import patched
-from devmod_models._tinygrad.render import optimize, render
+from devmod_models._tinygrad.render import HEURISTIC, optimize, render
 
 #: What identifies a range. Optimizations do not change it; they do change the place of its axis.
 Number = tuple[int, ...]
@@ -60,7 +61,11 @@ class Candidates:
     times
         The seconds that a device takes by the optimizations, without those with which it failed.
     default
-        The heuristic's optimizations.
+        The optimizations of a kernel without variants: the heuristic's, or those of one that is
+        written by hand.
+    others
+        Optimizations that are no `Amounts`: the heuristic's, and other tiles of a kernel that is
+        written by hand.
     form
         The lengths of the kernel's loops: what is the fastest for one kernel is likely so for
         another one with the same.
@@ -82,7 +87,14 @@ class Candidates:
             return result
 
         with patched(heuristic, "hand_coded_optimizations", observed):
-            render([self.tree, [kind]])
+            _, product = render([self.tree, [[*kind, HEURISTIC], [*kind, NAME]]])
+        self.others: list[str] = []
+        if "text" in product:
+            tiles = [f"{NAME} {rows}" for rows in ROWS]
+            self.others = [NAME, *tiles]
+        if "optimizations" in rendered:
+            self.default = NAME
+            self.others[0] = HEURISTIC
         self.rendered = {self.default: rendered}
         self._amounts: dict[str, Amounts] = {}
         #: The ranges that may have each, with their lengths.
@@ -128,12 +140,12 @@ class Candidates:
 
     @property
     def fastest(self) -> list[str]:
-        """Those that were measured, the fastest first, without the heuristic's."""
+        """Those that were measured, the fastest first, without the default."""
         return sorted(self.times.keys() - {self.default}, key=self.times.__getitem__)
 
     def neighbours(self) -> Iterator[Amounts]:
         """Yield those that differ from the fastest in one amount."""
-        fastest = self.fastest
+        fastest = [each for each in self.fastest if each in self._amounts]
         if not fastest:
             return
         amounts = self._amounts[fastest[0]]

@@ -24,6 +24,7 @@ from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssi
 
 from devmod.errors import describe_error
 from devmod.worker import answer_items
+from devmod_models._tinygrad.products import NAME, product_of
 from devmod_models._tinygrad.record import expression, identifier, patched, settings
 
 
@@ -231,6 +232,10 @@ def _words(op: Ops, dtype: Any, *operands: UOp) -> Any:
     return tuple(is_negative.where(a, b) for a, b in zip(negative, pair, strict=True))
 
 
+#: The optimizations of tinygrad's heuristic, also where a kernel is written by hand.
+HEURISTIC = "HEURISTIC"
+
+
 class _GridError(Exception):
     """A kind has no grid that is as large."""
 
@@ -295,8 +300,10 @@ def _render_kind(
     renderer = made(Target(kind.upper(), arch=arch))
     renderer.name = name
     renderer.tensor_cores = tensor_cores
+    if arch == OPENCL_C and (rendered := _product(sink, kind, name, optimizations)):
+        return rendered
     optimized = heuristic.hand_coded_optimizations
-    if optimizations:
+    if optimizations not in ("", HEURISTIC):
         optimized = partial(_optimized, text=optimizations)
     try:
         with patched(heuristic, "hand_coded_optimizations", optimized):
@@ -314,6 +321,23 @@ def _render_kind(
         "prefix": renderer.prefix,
         "parameters": renderer.parameters,
     }
+
+
+def _product(sink: UOp, kind: str, name: str, optimizations: str) -> dict[str, Any] | None:
+    """Return a kernel that is written by hand, with its optimizations, or None if there is none, or
+    others are wanted. They are for processors, and so opencl's alone if none are named.
+    """
+    wanted, _, rows = optimizations.partition(" ")
+    if wanted != NAME and (wanted or kind != "opencl"):
+        return None
+    product = product_of(sink)
+    if product is None:
+        return None
+    try:
+        rendered = product.rendered(name, int(rows or 0))
+    except ValueError:  # what follows it is not elementwise
+        return None
+    return {**rendered, "optimizations": optimizations or NAME}
 
 
 def _optimized(scheduler: Any, text: str) -> Any:

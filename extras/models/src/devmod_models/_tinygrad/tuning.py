@@ -189,7 +189,7 @@ class Search:
         """Measure kernels with more optimizations."""
         wanted = {}
         for own in kernels:
-            texts = dict.fromkeys(map(own.text, amounts_of(own)))
+            texts = dict.fromkeys([*own.others, *map(own.text, amounts_of(own))])
             for text in ("", *own.times):
                 texts.pop(text, None)
             wanted[own] = [*texts]

@@ -1,0 +1,477 @@
+"""Kernels of products of matrices, written by hand, in the place of those of tinygrad's renderer.
+
+A thread computes a tile: some rows of the first factor with neighbouring columns of the second one.
+Its sums stay in registers, as vectors of OpenCL C. Either the second factor has its columns side by
+side, or both have the elements that are summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+from tinygrad.dtype import AddrSpace, dtypes
+from tinygrad.uop.ops import AxisType, Ops, UOp
+
+#: The optimization of a kernel that one of these replaces, and those that a search tries: the rows.
+NAME = "PRODUCT"
+ROWS = (4, 6, 12)
+#: The rows of a tile whose columns are side by side, of another one, and the columns of that.
+_MOST_ROWS = 8
+_FEW_ROWS = 4
+_FEW_COLUMNS = 4
+#: The lanes of a vector.
+_LANES = (16, 8, 4)
+#: The least sum. A shorter one takes less time than what is around it.
+_LEAST = 16
+#: The most divisors of a kernel that may be the lengths of its axes.
+_MOST_LENGTHS = 8
+#: The threads of a block, and the number of tiles from which on it has several.
+_THREADS = 8
+_MANY_TILES = 128
+_INDEX = (Ops.ADD, Ops.MUL, Ops.FLOORDIV, Ops.FLOORMOD, Ops.RANGE, Ops.CONST)
+_SYMBOLS = {Ops.ADD: "+", Ops.MUL: "*", Ops.FLOORDIV: "/", Ops.FLOORMOD: "%"}
+#: What follows a product, element by element.
+_ELEMENTWISE = (
+    *(Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.NEG, Ops.MAX, Ops.WHERE),
+    *(Ops.EXP2, Ops.LOG2, Ops.SQRT, Ops.RECIPROCAL),
+)
+_FUNCTIONS = {Ops.EXP2: "exp2", Ops.LOG2: "log2", Ops.SQRT: "sqrt"}
+_OPERATORS = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.FDIV: "/"}
+_COMPARISONS = {Ops.CMPLT: "<", Ops.CMPNE: "!="}
+_SUM = "float {name}(float16 v) {{ float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }}"
+
+
+class _Axes(NamedTuple):
+    """The axes of a result, from the outermost: parts, rows of a part, parts of a row, columns.
+
+    Attributes
+    ----------
+    outer, row, inner, column
+        The ranges. The two factors depend on `outer` and `inner` in any way, the first one not on
+        `column`, and the second one not on `row`.
+    """
+
+    outer: Any
+    row: Any
+    inner: Any
+    column: Any
+
+    @property
+    def lengths(self) -> list[int]:
+        return [int(each.vmax) + 1 for each in self]
+
+
+class Product:
+    """A kernel that sums up products of two arrays.
+
+    Parameters
+    ----------
+    store, reduction
+        The store of the result, and the sum in its value.
+    factors
+        The two arrays with their indices.
+    axes
+        The axes of the result.
+    """
+
+    def __init__(self, store: UOp, reduction: UOp, factors: Sequence[UOp], axes: _Axes) -> None:
+        self._store = store
+        self._reduction = reduction
+        self._axes = axes
+        (self._flat,) = store.src[0].src[1].ranges
+        self._indices = [self._in_axes(each.src[1]) for each in factors]
+        self._buffers = [each.src[0] for each in factors]
+        #: Whether the columns of the second factor are side by side.
+        self.has_columns = _is_step(self._indices[1], axes.column)
+        #: The names of the arrays, by their parameters.
+        self.names: dict[UOp, str] = {}
+
+    def _in_axes(self, index: UOp) -> UOp:
+        """Return an index of the result's elements as one of the axes."""
+        return _substituted(index, self._flat, self._axes)
+
+    @property
+    def sums_neighbours(self) -> bool:
+        """Whether both factors have the elements that are summed up side by side."""
+        ranges = self._reduction.src[1:]
+        if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0]:
+            return False
+        return all(_is_step(each, ranges[0]) for each in self._indices)
+
+    def rendered(self, name: str, most_rows: int = 0) -> dict[str, Any]:
+        """Return the text and the launch, as `render` does. `most_rows` is the most rows of a
+        tile.
+
+        Raises
+        ------
+        ValueError
+            The value has an operator that is not elementwise.
+        """
+        outer, rows, inner, columns = self._axes.lengths
+        if self.has_columns:
+            height = min(most_rows or _MOST_ROWS, rows)
+            width = next(each for each in (*_LANES, 2) if each <= columns)
+        else:
+            height = min(most_rows or _FEW_ROWS, rows)
+            width = min(_FEW_COLUMNS, columns // 2 * 2)
+        tiles = [-(-columns // width), -(-rows // height), outer * inner]
+        threads = 1
+        if prod(tiles) >= _MANY_TILES:
+            threads = next(each for each in (_THREADS, 4, 2, 1) if tiles[0] % each == 0)
+
+        parameters = sorted(
+            {each for each in self._store.toposort() if each.op is Ops.PARAM},
+            key=lambda each: each.arg.slot,
+        )
+        declared = []
+        for each in parameters:
+            label = f"data{each.arg.slot}_{'_'.join(map(str, each.shape))}"
+            self.names[each] = label
+            constant = "const "
+            if each is self._store.src[0].src[0]:
+                constant = ""
+            declared.append([f"{constant}__global float* {label}", label, each.arg.slot])
+        lines = [*self._start(height, width), *self._sums(name, height, width)]
+        for place in range(height):
+            lines += self._end(place, height, width)
+        body = "\n".join(f"  {each}" for each in lines)
+        arguments = ", ".join(text for text, *_ in declared)
+        text = f"__kernel void {name}({arguments}) {{\n{body}\n}}"
+        if not self.has_columns:
+            text = _SUM.format(name=f"{name}_sum") + "\n" + text
+        return {
+            "grid": [tiles[0] // threads, *tiles[1:]],
+            "block": [threads, 1, 1],
+            "text": text,
+            "prefix": [],
+            "parameters": [[label, slot, False] for _, label, slot in declared],
+        }
+
+    def _start(self, height: int, width: int) -> Iterator[str]:
+        """Yield the place of the tile. The last one of an axis begins earlier, so that it ends with
+        the axis, and stores what no other tile has.
+        """
+        _, rows, inner, columns = self._axes.lengths
+        yield f"int column = min((int)get_global_id(0) * {width}, {columns - width});"
+        yield f"int row = min((int)get_global_id(1) * {height}, {rows - height});"
+        if columns % width:
+            yield f"int first_column = (int)get_global_id(0) * {width} - column;"
+        if rows % height:
+            yield f"int first_row = (int)get_global_id(1) * {height} - row;"
+        yield f"int outer = (int)get_global_id(2) / {inner}, inner = (int)get_global_id(2) % {inner};"
+
+    def _sums(self, name: str, height: int, width: int) -> Iterator[str]:
+        """Yield the loops. The sums of row 2 are then in s2."""
+        first, second = self._buffers
+        ranges = self._reduction.src[1:]
+        lengths = [int(each.vmax) + 1 for each in ranges]
+        terms = {each: f"k{number}" for number, each in enumerate(ranges)}
+        if self.has_columns:
+            for place in range(height):
+                yield f"float{width} s{place} = 0.0f;"
+            for term, length in zip(terms.values(), lengths, strict=True):
+                yield f"for (int {term} = 0; {term} < {length}; {term}++) {{"
+            index = self._text(self._indices[1], terms, "row", "column")
+            yield f"  float{width} b = vload{width}(0, {self.names[second]} + {index});"
+            for place in range(height):
+                index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+                yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
+            yield "}" * len(lengths)
+            return
+
+        lanes = _LANES[0]
+        tile = [(place, side) for place in range(height) for side in range(width)]
+        for place, side in tile:
+            yield f"float{lanes} s{place}_{side} = 0.0f;"
+        whole = lengths[0] // lanes * lanes
+        yield f"for (int k0 = 0; k0 < {whole}; k0 += {lanes}) {{"
+        for place in range(height):
+            index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+            yield f"  float{lanes} a{place} = vload{lanes}(0, {self.names[first]} + {index});"
+        for side in range(width):
+            index = self._text(self._indices[1], terms, "row", f"(column + {side})")
+            yield f"  float{lanes} b{side} = vload{lanes}(0, {self.names[second]} + {index});"
+            for place in range(height):
+                yield f"  s{place}_{side} = a{place} * b{side} + s{place}_{side};"
+        yield "}"
+        for place in range(height):
+            each = ", ".join(f"{name}_sum(s{place}_{side})" for side in range(width))
+            yield f"float{width} s{place} = (float{width})({each});"
+        if whole == lengths[0]:
+            return
+        yield f"for (int k0 = {whole}; k0 < {lengths[0]}; k0++) {{"
+        sides = []
+        for side in range(width):
+            index = self._text(self._indices[1], terms, "row", f"(column + {side})")
+            sides.append(f"{self.names[second]}[{index}]")
+        yield f"  float{width} b = (float{width})({', '.join(sides)});"
+        for place in range(height):
+            index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+            yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
+        yield "}"
+
+    def _end(self, place: int, height: int, width: int) -> Iterator[str]:
+        """Yield the store of a row of the tile, and what precedes it."""
+        _, rows, inner, columns = self._axes.lengths
+        value = _Value(self, f"(row + {place})", f"s{place}", width)
+        result = value.vector(self._store.src[1])
+        index = f"((outer * {rows} + row + {place}) * {inner} + inner) * {columns} + column"
+        start = "{"
+        if rows % height:
+            start = f"if (first_row <= {place}) {{"
+        yield start
+        for each in value.lines:
+            yield f"  {each}"
+        yield f"  __global float* y = {self.names[self._store.src[0].src[0]]} + {index};"
+        if columns % width == 0:
+            yield f"  vstore{width}({result}, 0, y);"
+        else:
+            yield f"  float lanes[{width}];"
+            yield f"  vstore{width}({result}, 0, lanes);"
+            yield f"  for (int lane = first_column; lane < {width}; lane++) y[lane] = lanes[lane];"
+        yield "}"
+
+    def operand(self, node: UOp, row: str, width: int) -> tuple[str, bool]:
+        """Return the text of an array's elements at the columns of a tile, and whether they are a
+        vector.
+        """
+        index = self._in_axes(node.src[1])
+        place = self._text(index, {}, row, "column")
+        array = self.names[node.src[0]]
+        if self._axes.column not in index.ranges:
+            return f"{array}[{place}]", False
+        if not _is_step(index, self._axes.column):
+            raise ValueError(f"an operand whose columns are apart: {index.render()}")
+        return f"vload{width}(0, {array} + {place})", True
+
+    def _text(self, index: UOp, terms: dict[UOp, str], row: str, column: str) -> str:
+        """Return the text of an index."""
+        outer, rows, inner, columns = self._axes
+        names = {**terms, outer: "outer", rows: row, inner: "inner", columns: column}
+
+        def text(node: UOp) -> str:
+            if node.op is Ops.CONST:
+                return str(node.val)
+            if node in names:
+                return names[node]
+            return f"({f' {_SYMBOLS[node.op]} '.join(map(text, node.src))})"
+
+        return text(index)
+
+
+class _Value:
+    """The texts of a value that follows a sum.
+
+    Parameters
+    ----------
+    product
+        Its product.
+    row, total, width
+        The texts of the row and of the sum, and the lanes of the sum.
+
+    Attributes
+    ----------
+    lines
+        The declarations of its parts.
+    """
+
+    def __init__(self, product: Product, row: str, total: str, width: int) -> None:
+        self.lines: list[str] = []
+        self._product = product
+        self._row = row
+        self._total = total
+        self._width = width
+        self._known: dict[UOp, tuple[str, bool]] = {}
+
+    def vector(self, node: UOp) -> str:
+        """Return the text of a value in all lanes."""
+        text, is_vector = self._text(node)
+        if is_vector:
+            return text
+        return f"(float{self._width})({text})"
+
+    def _text(self, node: UOp) -> tuple[str, bool]:
+        """Return the text of a value, and whether it is a vector."""
+        if node not in self._known:
+            self._known[node] = self._made(node)
+        return self._known[node]
+
+    def _made(self, node: UOp) -> tuple[str, bool]:
+        if node.op is Ops.REDUCE:
+            return self._total, True
+        if node.op is Ops.CONST:
+            return _number(node.val), False
+        if node.op is Ops.CAST and node.src[0].op is Ops.CONST:
+            return _number(node.src[0].val), False
+        if node.op is Ops.INDEX:
+            text, is_vector = self._product.operand(node, self._row, self._width)
+            return self._declared(text, is_vector), is_vector
+        if node.op not in _ELEMENTWISE or not _is_float(node):
+            raise ValueError(f"{node.op.name} follows the sum")
+        if node.op in (Ops.WHERE, Ops.MAX):
+            return self._chosen(node)
+        operands = [self._text(each) for each in node.src]
+        texts = [text for text, _ in operands]
+        is_vector = any(each for _, each in operands)
+        if node.op is Ops.NEG:
+            return self._declared(f"-{texts[0]}", is_vector), is_vector
+        if node.op is Ops.RECIPROCAL:
+            return self._declared(f"1.0f / {texts[0]}", is_vector), is_vector
+        if node.op in _FUNCTIONS:
+            return self._declared(f"{_FUNCTIONS[node.op]}({texts[0]})", is_vector), is_vector
+        text = f"{texts[0]} {_OPERATORS[node.op]} {texts[1]}"
+        return self._declared(text, is_vector), is_vector
+
+    def _chosen(self, node: UOp) -> tuple[str, bool]:
+        """Return the text of one of two values by a comparison. A vector's is by lanes."""
+        *conditions, first, second = node.src
+        condition = node
+        compared = (first, second)
+        operator = "<"
+        if conditions:
+            condition = conditions[0]
+            if condition.op not in _COMPARISONS or not all(map(_is_float, condition.src)):
+                raise ValueError(f"{condition.op.name} follows the sum")
+            compared = condition.src
+            operator = _COMPARISONS[condition.op]
+        else:  # the larger one
+            first, second = second, first
+        sides = [self._text(each) for each in compared]
+        test = f"{sides[0][0]} {operator} {sides[1][0]}"
+        values = [first, second]
+        is_vector = any(is_one for _, is_one in sides)
+        if is_vector or any(self._text(each)[1] for each in values):
+            texts = list(map(self.vector, values))
+            is_vector = True
+        else:
+            texts = [self._text(each)[0] for each in values]
+        return self._declared(f"({test}) ? {texts[0]} : {texts[1]}", is_vector), is_vector
+
+    def _declared(self, text: str, is_vector: bool) -> str:
+        """Return the name of a part of the value."""
+        name = f"v{len(self.lines)}"
+        type_ = "float"
+        if is_vector:
+            type_ = f"float{self._width}"
+        self.lines.append(f"{type_} {name} = {text};")
+        return name
+
+
+def _is_float(node: UOp) -> bool:
+    """Return whether a value is a number of float32, or is one without a type of its own."""
+    return node.dtype in (dtypes.float32, dtypes.weakfloat)
+
+
+def product_of(sink: UOp) -> Product | None:
+    """Return the product of a kernel's tree, or None if it is none that these kernels have."""
+    found = _structure(sink)
+    if found is None:
+        return None
+    store, reduction, flat = found
+    factors = reduction.src[0].src
+    total = int(flat.vmax) + 1
+    best: Product | None = None
+    most = 0
+    for pair in (factors, factors[::-1]):
+        for axes in _each_axes(total, [each.src[1] for each in pair]):
+            _, rows, _, columns = axes.lengths
+            first, second = (_substituted(each.src[1], flat, axes) for each in pair)
+            if axes.column in first.ranges or axes.row in second.ranges or columns < 2:
+                continue
+            product = Product(store, reduction, pair, axes)
+            is_wide = product.has_columns and columns >= _LANES[-1]
+            if not is_wide and not product.sums_neighbours:
+                continue
+            size = min(rows, _MOST_ROWS) * min(columns, _LANES[0])
+            if size > most:
+                best = product
+                most = size
+    return best
+
+
+def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
+    """Return the store of a kernel, its only sum, and the range of the result's elements."""
+    if len(sink.src) != 1 or sink.src[0].op is not Ops.END:
+        return None
+    store, *ranges = sink.src[0].src
+    if store.op is not Ops.STORE or len(ranges) != 1 or store.src[0].op is not Ops.INDEX:
+        return None
+    target, index = store.src[0].src
+    if target.op is not Ops.PARAM or index is not ranges[0]:
+        return None
+    nodes = store.toposort()
+    for each in nodes:
+        if each.op is Ops.PARAM and each.dtype != dtypes.float32:
+            return None
+        if each.op is Ops.PARAM and each.addrspace is AddrSpace.ALU:
+            return None
+        if each.op is Ops.RANGE and each.src[0].op is not Ops.CONST:
+            return None
+        if each.op is Ops.INDEX and (len(each.src) != 2 or not _is_plain(each.src[1])):
+            return None
+        if each.op is Ops.INDEX and each is not store.src[0] and each.src[0] is target:
+            return None
+    reductions = [each for each in nodes if each.op is Ops.REDUCE]
+    if len(reductions) != 1 or reductions[0].arg[0] is not Ops.ADD:
+        return None
+    product = reductions[0].src[0]
+    if product.op is not Ops.MUL or any(each.op is not Ops.INDEX for each in product.src):
+        return None
+    if prod(int(each.vmax) + 1 for each in reductions[0].src[1:]) < _LEAST:
+        return None
+    return store, reductions[0], ranges[0]
+
+
+def _is_plain(index: UOp) -> bool:
+    """Return whether an index has sums, products and divisions of numbers that are not negative."""
+    return all(each.op in _INDEX and int(each.vmin) >= 0 for each in index.toposort())
+
+
+def _each_axes(total: int, indices: Sequence[UOp]) -> Iterator[_Axes]:
+    """Yield ways to split a result into axes, by the divisors in the indices of the factors."""
+    found = {1, total}
+    for index in indices:
+        for each in index.toposort():
+            if each.op in (Ops.FLOORDIV, Ops.FLOORMOD) and each.src[1].op is Ops.CONST:
+                found.add(int(each.src[1].val))
+    lengths = sorted(each for each in found if total % each == 0)
+    if len(lengths) > _MOST_LENGTHS:
+        return
+    made: Callable[..., UOp] = partial(UOp.range, axis_type=AxisType.WEAK)
+    for outer in lengths:
+        for middle in lengths:
+            for columns in lengths:
+                if outer % middle or middle % columns:
+                    continue
+                yield _Axes(
+                    made(total // outer, 90),
+                    made(outer // middle, 91),
+                    made(middle // columns, 92),
+                    made(columns, 93),
+                )
+
+
+def _substituted(index: UOp, flat: UOp, axes: _Axes) -> UOp:
+    """Return an index of the result's elements as one of axes."""
+    _, rows, inner, columns = axes.lengths
+    place = ((axes.outer * rows + axes.row) * inner + axes.inner) * columns + axes.column
+    return index.substitute({flat: place}).simplify()
+
+
+def _is_step(index: UOp, range_: UOp) -> bool:
+    """Return whether neighbours along a range are neighbours in an array."""
+    terms = list(index.split_uop(Ops.ADD))
+    if terms.count(range_) != 1:
+        return False
+    return not any(range_ in each.ranges for each in terms if each is not range_)
+
+
+def _number(value: Any) -> str:
+    """Return a number as a constant of float."""
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError("a number that is not finite")
+    return f"{number!r}f"
