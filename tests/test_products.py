@@ -162,6 +162,43 @@ def test_what_follows_a_product_and_what_surrounds_it(texts: list[str]) -> None:
     check_each(cases, run)
 
 
+def test_layers_and_convolutions_in_a_row(texts: list[str]) -> None:
+    """A kernel in between has a range for each axis, and its indices have remainders."""
+    filters, more = tensor(16, 16, 3, 3), tensor(24, 16, 3, 3)
+    colors, weight = tensor(16, 3, 7, 7), tensor(64, 64)
+    cases: dict[str, Any] = {
+        "layers": (lambda x: (x @ weight).relu() @ weight.T + x, array(16, 64)),
+        "convolutions": (
+            lambda x: (x.conv2d(filters, padding=1).relu().conv2d(filters, padding=1) + x).relu(),
+            array(2, 16, 14, 14),
+        ),
+        "steps": (
+            lambda x: x.conv2d(colors, padding=3, stride=2).relu().conv2d(more, padding=1),
+            array(1, 3, 40, 44),
+        ),
+        "holes": (
+            lambda x: x.conv2d(filters, padding=2, dilation=2).relu().conv2d(more),
+            array(1, 16, 20, 7),
+        ),
+    }
+
+    def run(label: str) -> None:
+        texts.clear()
+        check(*cases[label])
+        assert texts[0].count(MARK) == 2
+
+    check_each(cases, run)
+
+
+def test_a_border_is_zero_also_below_numbers_that_are_not_finite(texts: list[str]) -> None:
+    filters = tensor(16, 16, 3, 3)
+    x = array(1, 16, 20, 20)
+    x[0, 0, 0, 0] = np.nan
+    x[0, 1, 19, 5] = np.inf
+    check(lambda x: x.conv2d(filters, padding=1), x)
+    assert MARK in texts[0]
+
+
 def test_numbers_that_are_not_finite(texts: list[str]) -> None:
     x = array(24, 32)
     x[0, 0] = np.nan

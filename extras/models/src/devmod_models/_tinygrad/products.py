@@ -7,13 +7,14 @@ side, or both have the elements that are summed up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import AxisType, Ops, UOp
+from tinygrad.uop.symbolic import uop_given_valid
 
 #: The optimization of a kernel that one of these replaces, and those that a search tries: the rows.
 NAME = "PRODUCT"
@@ -26,6 +27,10 @@ _FEW_COLUMNS = 4
 _LANES = (16, 8, 4)
 #: The least sum. A shorter one takes less time than what is around it.
 _LEAST = 16
+#: The most elements between the columns of a tile: a convolution's step.
+_MOST_STEP = 4
+#: The numbers of the ranges that replace a kernel's.
+_FLAT = 90
 #: The most divisors of a kernel that may be the lengths of its axes.
 _MOST_LENGTHS = 8
 #: The threads of a block, and the number of tiles from which on it has several.
@@ -64,6 +69,40 @@ class _Axes(NamedTuple):
         return [int(each.vmax) + 1 for each in self]
 
 
+class _Factor(NamedTuple):
+    """An array whose elements are multiplied.
+
+    Attributes
+    ----------
+    buffer, index
+        The array, and the index of the element.
+    conditions
+        Comparisons of which each must be true, or else the element is 0; each with the result that
+        it must have.
+    """
+
+    buffer: UOp
+    index: UOp
+    conditions: Sequence[tuple[UOp, UOp, bool]]
+
+    def map(self, function: Callable[[UOp], UOp]) -> _Factor:
+        """Return the factor with other indices."""
+        conditions = [(function(a), function(b), is_true) for a, b, is_true in self.conditions]
+        index = function(self.index)
+        if conditions:
+            tests = []
+            for a, b, is_true in conditions:
+                test = UOp(Ops.CMPLT, src=(a, b))
+                tests.append(test if is_true else test.logical_not())
+            index = uop_given_valid(tests[0].uprod(*tests[1:]), index)
+        return _Factor(self.buffer, index, conditions)
+
+    def depends(self, range_: UOp) -> bool:
+        """Return whether the element depends on a range."""
+        nodes = [self.index, *(each for a, b, _ in self.conditions for each in (a, b))]
+        return any(range_ in each.ranges for each in nodes)
+
+
 class Product:
     """A kernel that sums up products of two arrays.
 
@@ -71,21 +110,22 @@ class Product:
     ----------
     store, reduction
         The store of the result, and the sum in its value.
+    flat
+        The range of the result's elements.
     factors
         The two arrays with their indices.
     axes
         The axes of the result.
     """
 
-    def __init__(self, store: UOp, reduction: UOp, factors: Sequence[UOp], axes: _Axes) -> None:
+    def __init__(
+        self, store: UOp, reduction: UOp, flat: UOp, factors: Sequence[_Factor], axes: _Axes
+    ) -> None:
         self._store = store
         self._reduction = reduction
         self._axes = axes
-        (self._flat,) = store.src[0].src[1].ranges
-        self._indices = [self._in_axes(each.src[1]) for each in factors]
-        self._buffers = [each.src[0] for each in factors]
-        #: Whether the columns of the second factor are side by side.
-        self.has_columns = _is_step(self._indices[1], axes.column)
+        self._flat = flat
+        self._first, self._second = (each.map(self._in_axes) for each in factors)
         #: The names of the arrays, by their parameters.
         self.names: dict[UOp, str] = {}
 
@@ -94,12 +134,38 @@ class Product:
         return _substituted(index, self._flat, self._axes)
 
     @property
+    def is_possible(self) -> bool:
+        """Whether the factors depend on the axes as they must, and a tile can have columns."""
+        if self._first.conditions or self._first.depends(self._axes.column):
+            return False
+        if not _is_plain(self._second.index):
+            return False
+        columns = self._axes.lengths[-1]
+        if self._second.depends(self._axes.row) or columns < 2:
+            return False
+        if self.has_columns:
+            return columns >= _LANES[-1]
+        return self.sums_neighbours
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the columns of the second factor are side by side, or a few elements apart."""
+        column = self._axes.column
+        for a, b, _ in self._second.conditions:
+            if _step(a, column) is None or _step(b, column) is None:
+                return False
+        step = _step(self._second.index, column)
+        if step is None or not 1 <= step <= _MOST_STEP:
+            return False
+        return step == 1 or not self.sums_neighbours
+
+    @property
     def sums_neighbours(self) -> bool:
         """Whether both factors have the elements that are summed up side by side."""
         ranges = self._reduction.src[1:]
-        if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0]:
+        if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0] or self._second.conditions:
             return False
-        return all(_is_step(each, ranges[0]) for each in self._indices)
+        return all(_step(each.index, ranges[0]) == 1 for each in (self._first, self._second))
 
     def rendered(self, name: str, most_rows: int = 0) -> dict[str, Any]:
         """Return the text and the launch, as `render` does. `most_rows` is the most rows of a
@@ -163,9 +229,51 @@ class Product:
             yield f"int first_row = (int)get_global_id(1) * {height} - row;"
         yield f"int outer = (int)get_global_id(2) / {inner}, inner = (int)get_global_id(2) % {inner};"
 
+    def _columns(self, terms: dict[UOp, str], width: int) -> Iterator[str]:
+        """Yield the declaration of the second factor's elements at the columns of a tile."""
+        _, index, conditions = self._second
+        name = self.names[self._second.buffer]
+        column = self._axes.column
+        type_ = f"float{width}"
+
+        def tests(place: str, chosen: Iterable[tuple[UOp, UOp, bool]]) -> str:
+            texts = []
+            for a, b, is_true in chosen:
+                sides = [self._text(each, terms, "row", place) for each in (a, b)]
+                texts.append(f"{sides[0]} {'<' if is_true else '>='} {sides[1]}")
+            return " && ".join(texts)
+
+        own = []
+        common = []
+        for each in conditions:
+            if any(column in side.ranges for side in each[:2]):
+                own.append(each)
+            else:
+                common.append(each)
+        lanes = []
+        for lane in range(width):
+            place = f"(column + {lane})"
+            text = f"{name}[{self._text(index, terms, 'row', place)}]"
+            if own:
+                text = f"({tests(place, own)}) ? {text} : 0.0f"
+            lanes.append(text)
+        loaded = f"({type_})({', '.join(lanes)})"
+        if _step(index, column) == 1:
+            whole = f"vload{width}(0, {name} + {self._text(index, terms, 'row', 'column')})"
+            if own:
+                # A comparison that is true at both ends is true between them.
+                ends = f"{tests('column', own)} && {tests(f'(column + {width - 1})', own)}"
+                loaded = f"({ends}) ? {whole} : {loaded}"
+            else:
+                loaded = whole
+        if common:
+            loaded = f"({tests('column', common)}) ? ({loaded}) : ({type_})(0.0f)"
+        yield f"  {type_} b = {loaded};"
+
     def _sums(self, name: str, height: int, width: int) -> Iterator[str]:
         """Yield the loops. The sums of row 2 are then in s2."""
-        first, second = self._buffers
+        first = self._first.buffer
+        second = self._second.buffer
         ranges = self._reduction.src[1:]
         lengths = [int(each.vmax) + 1 for each in ranges]
         terms = {each: f"k{number}" for number, each in enumerate(ranges)}
@@ -174,10 +282,9 @@ class Product:
                 yield f"float{width} s{place} = 0.0f;"
             for term, length in zip(terms.values(), lengths, strict=True):
                 yield f"for (int {term} = 0; {term} < {length}; {term}++) {{"
-            index = self._text(self._indices[1], terms, "row", "column")
-            yield f"  float{width} b = vload{width}(0, {self.names[second]} + {index});"
+            yield from self._columns(terms, width)
             for place in range(height):
-                index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+                index = self._text(self._first.index, terms, f"(row + {place})", "column")
                 yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
             yield "}" * len(lengths)
             return
@@ -189,10 +296,10 @@ class Product:
         whole = lengths[0] // lanes * lanes
         yield f"for (int k0 = 0; k0 < {whole}; k0 += {lanes}) {{"
         for place in range(height):
-            index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+            index = self._text(self._first.index, terms, f"(row + {place})", "column")
             yield f"  float{lanes} a{place} = vload{lanes}(0, {self.names[first]} + {index});"
         for side in range(width):
-            index = self._text(self._indices[1], terms, "row", f"(column + {side})")
+            index = self._text(self._second.index, terms, "row", f"(column + {side})")
             yield f"  float{lanes} b{side} = vload{lanes}(0, {self.names[second]} + {index});"
             for place in range(height):
                 yield f"  s{place}_{side} = a{place} * b{side} + s{place}_{side};"
@@ -205,11 +312,11 @@ class Product:
         yield f"for (int k0 = {whole}; k0 < {lengths[0]}; k0++) {{"
         sides = []
         for side in range(width):
-            index = self._text(self._indices[1], terms, "row", f"(column + {side})")
+            index = self._text(self._second.index, terms, "row", f"(column + {side})")
             sides.append(f"{self.names[second]}[{index}]")
         yield f"  float{width} b = (float{width})({', '.join(sides)});"
         for place in range(height):
-            index = self._text(self._indices[0], terms, f"(row + {place})", "column")
+            index = self._text(self._first.index, terms, f"(row + {place})", "column")
             yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
         yield "}"
 
@@ -238,12 +345,14 @@ class Product:
         """Return the text of an array's elements at the columns of a tile, and whether they are a
         vector.
         """
+        if len(node.src) != 2 or not _is_plain(node.src[1]):
+            raise ValueError("an operand with a condition")
         index = self._in_axes(node.src[1])
         place = self._text(index, {}, row, "column")
         array = self.names[node.src[0]]
         if self._axes.column not in index.ranges:
             return f"{array}[{place}]", False
-        if not _is_step(index, self._axes.column):
+        if _step(index, self._axes.column) != 1:
             raise ValueError(f"an operand whose columns are apart: {index.render()}")
         return f"vload{width}(0, {array} + {place})", True
 
@@ -371,25 +480,49 @@ def product_of(sink: UOp) -> Product | None:
     if found is None:
         return None
     store, reduction, flat = found
-    factors = reduction.src[0].src
-    total = int(flat.vmax) + 1
+    factors = list(filter(None, map(_factor, reduction.src[0].src)))
+    if len(factors) < 2:
+        return None
     best: Product | None = None
     most = 0
-    for pair in (factors, factors[::-1]):
-        for axes in _each_axes(total, [each.src[1] for each in pair]):
+    for axes in _each_axes(int(flat.vmax) + 1, factors):
+        for pair in (factors, factors[::-1]):
+            product = Product(store, reduction, flat, pair, axes)
             _, rows, _, columns = axes.lengths
-            first, second = (_substituted(each.src[1], flat, axes) for each in pair)
-            if axes.column in first.ranges or axes.row in second.ranges or columns < 2:
-                continue
-            product = Product(store, reduction, pair, axes)
-            is_wide = product.has_columns and columns >= _LANES[-1]
-            if not is_wide and not product.sums_neighbours:
-                continue
             size = min(rows, _MOST_ROWS) * min(columns, _LANES[0])
-            if size > most:
+            if size > most and product.is_possible:
                 best = product
                 most = size
     return best
+
+
+def _factor(node: UOp) -> _Factor | None:
+    """Return a factor of a product; None for a computed one."""
+    conditions: list[tuple[UOp, UOp, bool]] = []
+    if node.op is Ops.WHERE:
+        condition, node, other = node.src
+        if other.op is not Ops.CONST or other.val != 0:
+            return None
+        for each in condition.split_uop(Ops.AND):
+            is_true = True
+            comparison = each
+            if each.op is Ops.CMPNE and each.src[1].op is Ops.CONST and each.src[1].val is True:
+                comparison = each.src[0]
+                is_true = False
+            if comparison.op is not Ops.CMPLT or not all(map(_is_plain, comparison.src)):
+                return None
+            conditions.append((*comparison.src, is_true))
+    if node.op is not Ops.INDEX or len(node.src) != 2:
+        return None
+    buffer, index = node.src
+    if index.op is Ops.WHERE and conditions:
+        valid = set(index.src[0].split_uop(Ops.AND))
+        if not valid <= set(condition.split_uop(Ops.AND)):
+            return None
+        index = index.src[1]
+    if not _is_plain(index):
+        return None
+    return _Factor(buffer, index, conditions)
 
 
 def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
@@ -397,11 +530,26 @@ def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
     if len(sink.src) != 1 or sink.src[0].op is not Ops.END:
         return None
     store, *ranges = sink.src[0].src
-    if store.op is not Ops.STORE or len(ranges) != 1 or store.src[0].op is not Ops.INDEX:
+    if store.op is not Ops.STORE or store.src[0].op is not Ops.INDEX or not ranges:
         return None
     target, index = store.src[0].src
-    if target.op is not Ops.PARAM or index is not ranges[0]:
+    if target.op is not Ops.PARAM or any(each.src[0].op is not Ops.CONST for each in ranges):
         return None
+    if len(list(index.split_uop(Ops.ADD))) != len(ranges):
+        return None
+
+    # One range of all elements in the place of one for each axis.
+    flat = UOp.range(prod(int(each.vmax) + 1 for each in ranges), _FLAT, AxisType.WEAK)
+    places = {}
+    stride = 1
+    for each in sorted(ranges, key=lambda each: _step(index, each) or 0):
+        if _step(index, each) != stride:
+            return None
+        length = int(each.vmax) + 1
+        places[each] = flat // stride % length
+        stride *= length
+    store = store.substitute(places)
+    target = store.src[0].src[0]
     nodes = store.toposort()
     for each in nodes:
         if each.op is Ops.PARAM and each.dtype != dtypes.float32:
@@ -410,31 +558,33 @@ def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
             return None
         if each.op is Ops.RANGE and each.src[0].op is not Ops.CONST:
             return None
-        if each.op is Ops.INDEX and (len(each.src) != 2 or not _is_plain(each.src[1])):
-            return None
         if each.op is Ops.INDEX and each is not store.src[0] and each.src[0] is target:
             return None
     reductions = [each for each in nodes if each.op is Ops.REDUCE]
     if len(reductions) != 1 or reductions[0].arg[0] is not Ops.ADD:
         return None
-    product = reductions[0].src[0]
-    if product.op is not Ops.MUL or any(each.op is not Ops.INDEX for each in product.src):
+    if reductions[0].src[0].op is not Ops.MUL:
         return None
     if prod(int(each.vmax) + 1 for each in reductions[0].src[1:]) < _LEAST:
         return None
-    return store, reductions[0], ranges[0]
+    return store, reductions[0], flat
 
 
 def _is_plain(index: UOp) -> bool:
-    """Return whether an index has sums, products and divisions of numbers that are not negative."""
-    return all(each.op in _INDEX and int(each.vmin) >= 0 for each in index.toposort())
+    """Return whether an index has sums, products, and divisions of numbers from 0 on alone."""
+    for each in index.toposort():
+        if each.op not in _INDEX or (each.op is Ops.CONST and not isinstance(each.val, int)):
+            return False
+        if each.op in (Ops.FLOORDIV, Ops.FLOORMOD) and int(each.src[0].vmin) < 0:
+            return False
+    return True
 
 
-def _each_axes(total: int, indices: Sequence[UOp]) -> Iterator[_Axes]:
+def _each_axes(total: int, factors: Sequence[_Factor]) -> Iterator[_Axes]:
     """Yield ways to split a result into axes, by the divisors in the indices of the factors."""
     found = {1, total}
-    for index in indices:
-        for each in index.toposort():
+    for factor in factors:
+        for each in factor.index.toposort():
             if each.op in (Ops.FLOORDIV, Ops.FLOORMOD) and each.src[1].op is Ops.CONST:
                 found.add(int(each.src[1].val))
     lengths = sorted(each for each in found if total % each == 0)
@@ -447,10 +597,10 @@ def _each_axes(total: int, indices: Sequence[UOp]) -> Iterator[_Axes]:
                 if outer % middle or middle % columns:
                     continue
                 yield _Axes(
-                    made(total // outer, 90),
-                    made(outer // middle, 91),
-                    made(middle // columns, 92),
-                    made(columns, 93),
+                    made(total // outer, _FLAT + 1),
+                    made(outer // middle, _FLAT + 2),
+                    made(middle // columns, _FLAT + 3),
+                    made(columns, _FLAT + 4),
                 )
 
 
@@ -461,12 +611,17 @@ def _substituted(index: UOp, flat: UOp, axes: _Axes) -> UOp:
     return index.substitute({flat: place}).simplify()
 
 
-def _is_step(index: UOp, range_: UOp) -> bool:
-    """Return whether neighbours along a range are neighbours in an array."""
-    terms = list(index.split_uop(Ops.ADD))
-    if terms.count(range_) != 1:
-        return False
-    return not any(range_ in each.ranges for each in terms if each is not range_)
+def _step(index: UOp, range_: UOp) -> int | None:
+    """Return by how much an index grows along a range; None if not always by the same."""
+    step = 0
+    for each in index.split_uop(Ops.ADD):
+        if each is range_:
+            step += 1
+        elif each.op is Ops.MUL and each.src[0] is range_ and each.src[1].op is Ops.CONST:
+            step += int(each.src[1].val)
+        elif range_ in each.ranges:
+            return None
+    return step
 
 
 def _number(value: Any) -> str:
