@@ -135,9 +135,7 @@ class Product:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the factors depend on the axes as they must, and a tile can have columns."""
-        if self._first.conditions or self._first.depends(self._axes.column):
-            return False
+        """Whether the second factor depends on the axes as it must, and a tile can have columns."""
         if not _is_plain(self._second.index):
             return False
         columns = self._axes.lengths[-1]
@@ -483,17 +481,20 @@ def product_of(sink: UOp) -> Product | None:
     factors = list(filter(None, map(_factor, reduction.src[0].src)))
     if len(factors) < 2:
         return None
-    best: Product | None = None
-    most = 0
+    choices = []
     for axes in _each_axes(int(flat.vmax) + 1, factors):
-        for pair in (factors, factors[::-1]):
-            product = Product(store, reduction, flat, pair, axes)
-            _, rows, _, columns = axes.lengths
-            size = min(rows, _MOST_ROWS) * min(columns, _LANES[0])
-            if size > most and product.is_possible:
-                best = product
-                most = size
-    return best
+        _, rows, _, columns = axes.lengths
+        choices.append((min(rows, _MOST_ROWS) * min(columns, _LANES[0]), axes))
+    # The largest tile comes first. To simplify an index takes milliseconds.
+    for _, axes in sorted(choices, key=lambda each: -each[0]):
+        for first, second in (factors, factors[::-1]):
+            index = _substituted(first.index, flat, axes)
+            if first.conditions or axes.column in index.ranges:
+                continue
+            product = Product(store, reduction, flat, (first, second), axes)
+            if product.is_possible:
+                return product
+    return None
 
 
 def _factor(node: UOp) -> _Factor | None:
