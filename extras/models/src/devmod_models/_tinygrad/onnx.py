@@ -59,6 +59,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
+from devmod_models._tinygrad.lengths import pool
 from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
@@ -102,6 +103,8 @@ _ARITHMETIC: dict[str, Any] = {
 }
 #: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+#: Operators that move the elements of their first input. Lengths say where to.
+_MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
 #: Operators that divide their first input by the second.
 _DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do (--dim)"
@@ -201,7 +204,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 if node.operator in CONTROL:
                     CONTROL[node.operator](self, node)
                     continue
-                with patched(Tensor, "div", divide):
+                with patched(Tensor, "div", divide), patched(Tensor, "_pool", pool):
                     self._run_node(node)
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
@@ -255,6 +258,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Raise an error for a result that no kernel can index, before it takes memory or time."""
         for name in node.outputs:
             value = self.graph_values.get(name)
+            if name and value is None:
+                raise CompileError(
+                    f"its output {quote_name(name)} has no values along a length that each call chooses{_ADVICE}"
+                )
             if isinstance(value, Tensor) and value.max_numel() > MAX_ELEMENTS:
                 raise CompileError(
                     f"its output {quote_name(name)} has {value.max_numel()} elements, more than the {MAX_ELEMENTS} that a kernel indexes"
@@ -306,10 +313,13 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return _objects(prod(values[0].shape))
         if not any(isinstance(each, np.ndarray) for each in values):
             return None
+        if node.operator in _MOVES and isinstance(values[0], Tensor):
+            return None
         for each in values:
-            if isinstance(each, Tensor) and (
-                dtypes.is_float(each.dtype) or depends(each, self.buffers)
-            ):
+            if not isinstance(each, Tensor):
+                continue
+            has_lengths = not all(isinstance(side, int) for side in each.shape)
+            if has_lengths or dtypes.is_float(each.dtype) or depends(each, self.buffers):
                 return None
         arrays = []
         with reading():

@@ -20,22 +20,11 @@ from tinygrad.nn.onnx import (
 from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad import fused, more_operators, recurrent
+from devmod_models._tinygrad import fused, lengths, more_operators, recurrent
 from devmod_models._tinygrad.record import largest
 from devmod_models.onnx import TYPES
 
 __all__ = ["OPERATORS", "divide"]
-
-
-def _slice(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
-    """tinygrad's takes an end beyond the length for the largest length."""
-    axes = axes or range(len(starts))
-    inner = []
-    for axis, end in zip(axes, ends, strict=True):
-        length = data.shape[axis]
-        is_beyond = isinstance(end, int) and not isinstance(length, int) and bool(end >= length)
-        inner.append(length if is_beyond else end)
-    return onnx_ops["Slice"](data, starts, inner, axes, steps)
 
 
 def _of_copy(name: str) -> Any:
@@ -62,19 +51,21 @@ def _narrow(name: str) -> Any:
     return operator
 
 
-def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Tensor, Tensor]:
-    """tinygrad's indices are those within a channel."""
+def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Any, Any]:
+    """tinygrad's indices are those within a channel. Along a length of a call, it has none."""
+    if not all(isinstance(each, int) for each in x.shape[2:]):
+        return lengths.largest_of_windows(x, **options), None
     values, index = onnx_ops["MaxPool"](x, **options)
-    batch, channels, *lengths = x.shape
+    batch, channels, *sides = x.shape
     if storage_order:
         rest = index
         index = 0
-        for axis in reversed(range(len(lengths))):
-            index = index + rest % lengths[axis] * prod(lengths[:axis])
-            rest = rest // lengths[axis]
+        for axis in reversed(range(len(sides))):
+            index = index + rest % sides[axis] * prod(sides[:axis])
+            rest = rest // sides[axis]
     most = largest(batch)
-    first = Tensor.arange(most * channels).reshape(most, channels, *[1] * len(lengths))
-    return values, index + first[:batch].cast(dtypes.int64) * prod(lengths)
+    first = Tensor.arange(most * channels).reshape(most, channels, *[1] * len(sides))
+    return values, index + first[:batch].cast(dtypes.int64) * prod(sides)
 
 
 def _max_unpool(x: Tensor, index: Tensor, *shape: Any, **options: Any) -> Tensor:
@@ -266,6 +257,7 @@ OPERATORS: dict[str, Any] = {
     **{name: _narrow(name) for name in ("Abs", "Add", "Mul", "Neg", "Sub")},
     "Cast": _cast,
     "ConvInteger": _conv_integer,
+    "CumSum": lengths.cum_sum,
     **recurrent.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
     "LpNormalization": _lp_normalization,
@@ -280,7 +272,7 @@ OPERATORS: dict[str, Any] = {
     "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
     "Range": _range,
     "ScatterND": _of_copy("ScatterND"),
-    "Slice": _slice,
+    "Slice": lengths.slice_of,
     "TensorScatter": _of_copy("TensorScatter"),
     "Upsample": _upsample,
 }

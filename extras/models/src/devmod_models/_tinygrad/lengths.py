@@ -1,0 +1,145 @@
+"""Operators of ONNX along lengths that each call chooses, which tinygrad's do not take."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from tinygrad import Tensor
+from tinygrad.helpers import make_tuple
+from tinygrad.nn.onnx import onnx_ops
+from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
+
+from devmod.errors import CompileError
+from devmod_models._tinygrad.record import largest, patched
+
+__all__ = ["cum_sum", "largest_of_windows", "pool", "slice_of"]
+
+_own_max_pool = Tensor.max_pool2d
+_own_pool = Tensor._pool
+
+
+def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
+    """tinygrad's has no steps along a length of a call, and takes an end beyond it for the largest
+    length.
+    """
+    axes = axes or range(len(starts))
+    steps = steps or [1] * len(starts)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        length = data.shape[axis]
+        if all(isinstance(each, int) for each in (start, end, length)):
+            data = onnx_ops["Slice"](data, [start], [end], [axis], [step])
+            continue
+        if step < 0:
+            raise CompileError(
+                f"its step is {step} along axis {axis}, for which a call chooses a length or a bound"
+            )
+        first = _within(start, length)
+        last = _largest_of(_within(end, length), first)
+        bounds: list[Any] = [None] * data.ndim
+        bounds[axis] = (first, last)
+        data = data.shrink(tuple(bounds))
+        if step > 1:
+            data = pool(data.transpose(axis, -1), (1,), step).squeeze(-1).transpose(axis, -1)
+    return data
+
+
+def _within(bound: Any, length: Any) -> Any:
+    """Return a bound of a slice as a number from 0 to a length. Any may be one of a call."""
+    if isinstance(bound, int) and bound < 0:
+        bound = bound + length
+    inner = _largest_of(bound, 0)
+    most = inner
+    if isinstance(inner, UOp) and inner.op in (Ops.CDIV, Ops.FLOORDIV) and inner.src[1].vmin > 0:
+        most = inner.src[0]  # a quotient is at most as large
+    if largest(ssimplify(most - length)) <= 0:
+        return inner
+    # tinygrad's minimum has bits, which no expression of a program has.
+    return ssimplify(inner - _largest_of(inner - length, 0))
+
+
+def _largest_of(one: Any, two: Any) -> Any:
+    """Return the larger number; of those of calls, an expression if it is not always the same."""
+    difference = ssimplify(one - two)
+    if getattr(difference, "vmin", difference) >= 0:
+        return one
+    if getattr(difference, "vmax", difference) <= 0:
+        return two
+    return ssimplify(two + smax(difference, 0))
+
+
+def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tensor:
+    """Return the windows of the last axes as `Tensor._pool` does. That computes how often it
+    repeats an axis, which for a length of a call no rule of tinygrad simplifies.
+
+    With as many more elements at its end as a window spans, one repeat more than the kernel's
+    length has a window for each place, as its rows are shifted by the dilation.
+    """
+    count = len(kernel)
+    lengths = self.shape[-count:]
+    if all(isinstance(each, int) for each in lengths):
+        return _own_pool(self, kernel, stride, dilation)
+    steps = make_tuple(stride, count)
+    gaps = make_tuple(dilation, count)
+    rest = [None] * (self.ndim - count)
+    places: list[Any] = []
+    sides: list[Any] = []
+    more: list[Any] = []
+    for length, size, step, gap in zip(lengths, kernel, steps, gaps, strict=True):
+        windows = ssimplify((length - gap * (size - 1) + step - 1) // step)
+        if getattr(windows, "vmin", windows) < 1:
+            least = getattr(length, "vmin", length)
+            raise CompileError(
+                f"a window of {gap * (size - 1) + 1} elements is wider than {least}, the least length that a call chooses"
+            )
+        places.append(windows)
+        more.append((0, size * gap + step))
+        sides.append(length + size * gap + step)
+    x = self.pad((*rest, *more))
+    x = x.repeat([1] * len(rest) + [each + 1 for each in kernel])
+    rows = [(size, side + gap) for size, side, gap in zip(kernel, sides, gaps, strict=True)]
+    x = x.shrink_to([*rest, *[size * width for size, width in rows]])
+    x = x.reshape([*rest, *chain(*rows)])
+    stepped = [*zip(kernel, places, steps, strict=True)]
+    x = x.shrink_to([*rest, *chain(*[(size, own * step) for size, own, step in stepped])])
+    x = x.reshape([*rest, *chain(*stepped)])
+    x = x.shrink_to([*rest, *chain(*[(size, own, 1) for size, own, _ in stepped])])
+    x = x.reshape([*rest, *chain(*[(size, own) for size, own, _ in stepped])])
+    first = len(rest)
+    order = [*range(first), *range(first + 1, x.ndim, 2), *range(first, x.ndim, 2)]
+    return x.permute(order)
+
+
+def cum_sum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """tinygrad's has no lengths of a call: there each sum is one of all elements, of which those of
+    other positions are 0.
+    """
+    at = int(_first(axis))
+    length = x.shape[at]
+    if isinstance(length, int):
+        return onnx_ops["CumSum"](x, at, exclusive=exclusive, reverse=reverse)
+    position = Tensor.arange(length)
+    distance = position.unsqueeze(1) - position
+    if reverse:
+        distance = -distance
+    own = x.transpose(at, -1).unsqueeze(-2)
+    is_summed = distance >= exclusive
+    return is_summed.where(own, 0).sum(-1, dtype=x.dtype).transpose(at, -1)
+
+
+def _first(value: Any) -> Any:
+    """Return a number, or the first one of a list."""
+    if isinstance(value, (list, tuple)):
+        return value[0]
+    return value
+
+
+def largest_of_windows(x: Tensor, **options: Any) -> Tensor:
+    """Return what MaxPool gives without indices."""
+
+    def without_indices(x: Tensor, *inputs: Any, **named: Any) -> Any:
+        return _own_max_pool(x, *inputs, **named | {"return_indices": False}), x
+
+    with patched(Tensor, "max_pool2d", without_indices):
+        values, _ = onnx_ops["MaxPool"](x, **options)
+    return values

@@ -1,0 +1,101 @@
+"""Models of which a call chooses lengths give what onnxruntime gives, for each length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backend_checks import first_device
+from each_case import check_each
+
+from devmod.interop import tinygrad as interop
+
+pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+import onnx
+from onnx_models import check_close, expected, program
+
+pytestmark = pytest.mark.row("R47")
+RANDOM = np.random.default_rng(104)
+#: The lengths of the calls: n is 2 to 9.
+LENGTHS = (2, 3, 6, 9)
+#: Lists of integers that nodes use by their names.
+LISTS = {
+    "v0": [0],
+    "v1": [1],
+    "v2": [2],
+    "v3": [3],
+    "v5": [5],
+    "v01": [0, 1],
+    "m1": [-1],
+    "m2": [-2],
+    "last": [2**63 - 1],
+    "first": [-(2**63)],
+}
+#: Nodes that compute y from x, of float32[n, 4], and from a table of 9 rows.
+CASES = {
+    "a part that ends at a number or at the length": "y = Slice(x, v0, v5, v0)",
+    "a part that begins at a number or at the length": "y = Slice(x, v1, v5, v0)",
+    "the last ones, of which there may be fewer": "y = Slice(x, m2, last, v0)",
+    "all but the last": "y = Slice(x, first, m1, v0)",
+    "each second one": "y = Slice(x, v0, last, v0, v2)",
+    "each third one from the second on": "y = Slice(x, v1, last, v0, v3)",
+    "as many rows of a table": "s = Shape(x) n = Slice(s, v0, v1) y = Slice(table, v0, n, v0)",
+    "the last row, by the length": "s = Shape(x) n = Slice(s, v0, v1) b = Sub(n, v1) y = Slice(x, b, n, v0)",
+    "sums so far": "y = CumSum(x, i0)",
+    "sums of those before": "y = CumSum<exclusive = 1>(x, i0)",
+    "sums of all later": "y = CumSum<reverse = 1, exclusive = 1>(x, i0)",
+    "a convolution": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [1, 1]>(b, w3)",
+    "one with steps": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [1, 1], strides = [2]>(b, w3)",
+    "one with gaps": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [2, 3], strides = [3], dilations = [2]>(b, w3)",
+    "a large step": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [0, 1], strides = [5]>(b, w3)",
+    "largest numbers of windows": "t = Transpose(x) b = Unsqueeze(t, v0) y = MaxPool<kernel_shape = [2], strides = [2]>(b)",
+    "means of windows at the border": "t = Transpose(x) b = Unsqueeze(t, v0) y = AveragePool<kernel_shape = [3], pads = [1, 1], strides = [2]>(b)",
+    "windows of two axes": "b = Unsqueeze(x, v01) y = MaxPool<kernel_shape = [2, 3], strides = [2, 1], pads = [1, 0, 0, 1]>(b)",
+}
+
+
+def write(nodes: str) -> None:
+    """Write case.onnx."""
+    parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
+    info = onnx.helper.make_tensor_value_info
+    arrays = {name: np.array(each) for name, each in LISTS.items()}
+    arrays["i0"] = np.array(0)
+    for name, shape in (("table", (9, 4)), ("w3", (2, 4, 3))):
+        arrays[name] = RANDOM.standard_normal(shape).astype(np.float32)
+    used = {name for node in parsed.node for name in node.input}
+    constants = [
+        onnx.numpy_helper.from_array(each, name) for name, each in arrays.items() if name in used
+    ]
+    inputs = [info("x", onnx.TensorProto.FLOAT, ["n", 4])]
+    outputs = [info("y", onnx.TensorProto.FLOAT, None)]
+    graph = onnx.helper.make_graph(parsed.node, "g", inputs, outputs, constants)
+    opset = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=10)
+    onnx.save(model, "case.onnx")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Render in this process: another one imports tinygrad first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interop, "_MANY", 1000)
+    with interop.cpu():
+        yield
+
+
+def test_nodes_along_a_length_that_a_call_chooses() -> None:
+    device = first_device("opencl")
+
+    def check(name: str) -> None:
+        write(CASES[name])
+        f = program("opencl", n=(min(LENGTHS), max(LENGTHS))).on(device)
+        for length in LENGTHS:
+            x = RANDOM.standard_normal((length, 4)).astype(np.float32)
+            (wanted,) = expected({"x": x})
+            if wanted.size:  # no array of a program is empty
+                check_close(f(x), [wanted])
+
+    check_each(CASES, check)
