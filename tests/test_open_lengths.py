@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +28,11 @@ LISTS = {
     "v1": [1],
     "v2": [2],
     "v3": [3],
+    "v4": [4],
     "v5": [5],
     "v01": [0, 1],
+    "places": [[0, 1, -1], [-2, 1, 0]],
+    "pairs": [[0, 3], [-1, 1], [1, -4]],
     "m1": [-1],
     "m2": [-2],
     "last": [2**63 - 1],
@@ -53,23 +57,33 @@ CASES = {
     "a large step": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [0, 1], strides = [5]>(b, w3)",
     "largest numbers of windows": "t = Transpose(x) b = Unsqueeze(t, v0) y = MaxPool<kernel_shape = [2], strides = [2]>(b)",
     "means of windows at the border": "t = Transpose(x) b = Unsqueeze(t, v0) y = AveragePool<kernel_shape = [3], pads = [1, 1], strides = [2]>(b)",
+    "rows at places": "y = Gather(x, places)",
+    "numbers at places": "b = Transpose(x) y = Gather<axis = 1>(b, places)",
+    "elements at places": "y = GatherND(x, pairs)",
     "windows of two axes": "b = Unsqueeze(x, v01) y = MaxPool<kernel_shape = [2, 3], strides = [2, 1], pads = [1, 0, 0, 1]>(b)",
+}
+#: Nodes that compute y from x, of float32[batch, 4, n].
+BATCHES = {
+    "steps and gaps": "y = Conv<pads = [2, 3], strides = [3], dilations = [2]>(x, w3)",
+    "heads": "s = Shape(x) b = Slice(s, v0, v1) h = Concat<axis = 0>(b, v2, v2, m1) r = Reshape(x, h) t = Transpose<perm = [0, 3, 1, 2]>(r) f = Concat<axis = 0>(b, m1, v4) y = Reshape(t, f)",
+    "halves of what a convolution gives": "c = Conv<strides = [2], pads = [1, 1]>(x, w3) t = Transpose<perm = [0, 2, 1]>(c) s = Shape(t) b = Slice(s, v0, v1) f = Concat<axis = 0>(b, m1, v1) y = Reshape(t, f)",
+    "a mask of the positions so far": "s = Shape(x) n = Slice(s, v2, v3) e = Squeeze(n, v0) r = Range(i0, e, i1) row = Unsqueeze(r, v0) column = Unsqueeze(r, v1) seen = LessOrEqual(row, column) t = Transpose<perm = [0, 2, 1]>(x) p = MatMul(t, x) y = Where(seen, p, low)",
 }
 
 
-def write(nodes: str) -> None:
+def write(nodes: str, *shape: Any) -> None:
     """Write case.onnx."""
     parsed = onnx.parser.parse_graph(f"g () => () {{ {nodes} }}")
     info = onnx.helper.make_tensor_value_info
     arrays = {name: np.array(each) for name, each in LISTS.items()}
-    arrays["i0"] = np.array(0)
-    for name, shape in (("table", (9, 4)), ("w3", (2, 4, 3))):
-        arrays[name] = RANDOM.standard_normal(shape).astype(np.float32)
+    arrays |= {"i0": np.array(0), "i1": np.array(1), "low": np.array(-9, np.float32)}
+    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3))):
+        arrays[name] = RANDOM.standard_normal(sides).astype(np.float32)
     used = {name for node in parsed.node for name in node.input}
     constants = [
         onnx.numpy_helper.from_array(each, name) for name, each in arrays.items() if name in used
     ]
-    inputs = [info("x", onnx.TensorProto.FLOAT, ["n", 4])]
+    inputs = [info("x", onnx.TensorProto.FLOAT, shape)]
     outputs = [info("y", onnx.TensorProto.FLOAT, None)]
     graph = onnx.helper.make_graph(parsed.node, "g", inputs, outputs, constants)
     opset = [onnx.helper.make_opsetid("", 18)]
@@ -90,7 +104,7 @@ def test_nodes_along_a_length_that_a_call_chooses() -> None:
     device = first_device("opencl")
 
     def check(name: str) -> None:
-        write(CASES[name])
+        write(CASES[name], "n", 4)
         f = program("opencl", n=(min(LENGTHS), max(LENGTHS))).on(device)
         for length in LENGTHS:
             x = RANDOM.standard_normal((length, 4)).astype(np.float32)
@@ -99,3 +113,16 @@ def test_nodes_along_a_length_that_a_call_chooses() -> None:
                 check_close(f(x), [wanted])
 
     check_each(CASES, check)
+
+
+def test_nodes_with_two_lengths_that_a_call_chooses() -> None:
+    device = first_device("opencl")
+
+    def check(name: str) -> None:
+        write(BATCHES[name], "batch", 4, "n")
+        f = program("opencl", batch=(1, 3), n=(3, 9)).on(device)
+        for batch, length in ((1, 3), (3, 9), (2, 6)):
+            x = RANDOM.standard_normal((batch, 4, length)).astype(np.float32)
+            check_close(f(x), expected({"x": x}))
+
+    check_each(BATCHES, check)

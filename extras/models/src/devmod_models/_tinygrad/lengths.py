@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import prod
 from typing import Any
 
-from tinygrad import Tensor
+from tinygrad import Tensor, dtypes
 from tinygrad.helpers import make_tuple
 from tinygrad.nn.onnx import onnx_ops
 from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import largest, patched
+from devmod_models._tinygrad.record import largest, patched, polynomial
 
-__all__ = ["cum_sum", "largest_of_windows", "pool", "slice_of"]
+__all__ = ["cum_sum", "gather", "gather_nd", "largest_of_windows", "pool", "reshape", "slice_of"]
 
 _own_max_pool = Tensor.max_pool2d
 _own_pool = Tensor._pool
@@ -143,3 +144,75 @@ def largest_of_windows(x: Tensor, **options: Any) -> Tensor:
     with patched(Tensor, "max_pool2d", without_indices):
         values, _ = onnx_ops["MaxPool"](x, **options)
     return values
+
+
+def gather(x: Tensor, indices: Any, axis: int = 0) -> Tensor:
+    """tinygrad's has a fixed length along the axis."""
+    at = axis % x.ndim
+    if isinstance(x.shape[at], int) or not isinstance(indices, Tensor):
+        return onnx_ops["Gather"](x, indices, axis)
+    return _taken(x, indices, at)
+
+
+def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    """tinygrad's has fixed lengths along the axes that it reads."""
+    count = indices.shape[-1]
+    sides = x.shape[:count]
+    if batch_dims or all(isinstance(each, int) for each in sides):
+        return onnx_ops["GatherND"](x, indices, batch_dims)
+    places = Tensor(0, dtype=indices.dtype)
+    for axis, side in enumerate(sides):
+        own = indices[..., axis]
+        places = places * side + (own < 0).where(own + side, own)
+    return _taken(x.reshape(prod(sides), *x.shape[count:]), places, 0)
+
+
+def _taken(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Return the elements at places along an axis: sums in which those of the others are 0."""
+    length = x.shape[axis]
+    places = (indices < 0).where(indices + length, indices)
+    is_taken = places.unsqueeze(-1) == Tensor.arange(length)
+    last = x.ndim - 1
+    order = [*range(axis), *range(axis + 1, x.ndim), axis]
+    rows = x.permute(order)
+    dtype = x.dtype
+    if dtype == dtypes.bool:
+        rows = rows.cast(dtypes.int32)
+    rows = rows.reshape(*rows.shape[:last], *[1] * indices.ndim, length)
+    result = is_taken.where(rows, 0).sum(-1, dtype=rows.dtype).cast(dtype)
+    before = [*range(axis)]
+    new = [*range(last, last + indices.ndim)]
+    return result.permute([*before, *new, *range(axis, last)])
+
+
+def reshape(data: Tensor, shape: Any, allowzero: int = 0) -> Tensor:
+    """tinygrad's divides products of lengths where a length is open (-1), and simplifies few."""
+    sides = []
+    for axis, side in enumerate(shape):
+        is_kept = isinstance(side, int) and side == 0 and not allowzero
+        sides.append(data.shape[axis] if is_kept else side)
+    opens = [axis for axis, side in enumerate(sides) if isinstance(side, int) and side == -1]
+    has_lengths = not all(isinstance(each, int) for each in (*data.shape, *sides))
+    if len(opens) == 1 and has_lengths:
+        others = [each for axis, each in enumerate(sides) if axis != opens[0]]
+        sides[opens[0]] = _rest_of(data.shape, others)
+    return data.reshape(sides)
+
+
+def _rest_of(sides: Any, others: Any) -> Any:
+    """Return the product of lengths, divided by others. Those that are equal cancel out."""
+    rest = [*sides]
+    divisor = 1
+    for other in others:
+        equal = [axis for axis, side in enumerate(rest) if _is_equal(side, other)]
+        if equal:
+            del rest[equal[0]]
+        else:
+            divisor = divisor * other
+    return ssimplify(prod(rest) // divisor)
+
+
+def _is_equal(one: Any, two: Any) -> bool:
+    if isinstance(one, int) or isinstance(two, int):
+        return isinstance(one, int) and isinstance(two, int) and one == two
+    return polynomial(one) == polynomial(two)

@@ -24,7 +24,7 @@ from tinygrad.nn.onnx import (
     OpSetId,
     required_input_python_consts,
 )
-from tinygrad.uop.ops import Ops
+from tinygrad.uop.ops import Ops, ssimplify
 
 import devmod
 from devmod import Target
@@ -446,7 +446,9 @@ def _of_lengths(operator_name: str, values: list[Any], options: Mapping[str, Any
         case "Unsqueeze":
             return np.expand_dims(first, axes)
     if operator_name in _ARITHMETIC:
-        function = np.frompyfunc(_ARITHMETIC[operator_name], len(values), 1)
+        compute = _ARITHMETIC[operator_name]
+        # Lengths that are equal have one form then.
+        function = np.frompyfunc(lambda *own: ssimplify(compute(*own)), len(values), 1)
         result = _objects(function(*values))
         if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
             raise OverflowError("a length has more than 63 bits")

@@ -11,13 +11,14 @@ from math import prod
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from tinygrad import Tensor, dtypes
+from tinygrad import Tensor, codegen, dtypes
+from tinygrad.codegen import simplify
 from tinygrad.engine import realize
 from tinygrad.engine.jit import JitError
 from tinygrad.helpers import Context
 from tinygrad.runtime.support import compiler_cpu
 from tinygrad.uop import ops
-from tinygrad.uop.ops import Ops, UOp, sym_infer
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, sym_infer
 
 from devmod.backend import LAUNCH_KEYWORDS, RLock
 from devmod.errors import ArgumentError, CompileError, list_names
@@ -89,8 +90,67 @@ def settings(**more: Any) -> Iterator[None]:
         # tinygrad reads these for each operation of a tree, and a number is compared at once.
         patched(ops, "SPEC", 1),
         patched(ops, "REWRITE_STACK_LIMIT", 250_000),
+        patched(UOp, "_eval", _evaluated),
+        patched(codegen, "pm_simplify_ranges", _SIMPLIFY_RANGES),
     ):
         yield
+
+
+def _evaluated(self: UOp, dtype: Any, expected: Any) -> Any:
+    """Return the number of an expression. tinygrad's rules do not multiply all sums of lengths, so
+    that some products of the same value differ there: numbers of elements.
+    """
+    try:
+        return _own_eval(self, dtype, expected)
+    except ValueError:
+        if self.op is Ops.CMPNE:
+            one, two = map(polynomial, self.src)
+            if one == two:
+                return False
+        raise
+
+
+_own_eval = UOp._eval
+
+
+def _mark_gated(ctx: dict[UOp, UOp], idx: UOp) -> None:
+    """tinygrad's compares the ends of ranges, of which those that are lengths are no numbers: such
+    a range stays as it is.
+    """
+    numbers = {each: end for each, end in ctx.items() if end.op is Ops.CONST}
+    lengths = {each: end for each, end in ctx.items() if end.op is not Ops.CONST}
+    simplify.mark_gated(numbers, idx)
+    ctx.update({**numbers, **lengths})
+
+
+_SIMPLIFY_RANGES = PatternMatcher(
+    [
+        (pattern, _mark_gated if function is simplify.mark_gated else function)
+        for pattern, function in simplify.pm_simplify_ranges.patterns
+    ]
+)
+
+
+def polynomial(value: UOp) -> dict[tuple[UOp, ...], int]:
+    """Return an expression as a sum: the factors of each product, which are no sums, and their
+    number.
+    """
+    own = value.simplify()
+    if own.op is Ops.CONST:
+        return {(): own.val} if own.val else {}
+    if own.op not in (Ops.ADD, Ops.MUL):
+        return {(own,): 1}
+    one, two = map(polynomial, own.src)
+    terms = [*one.items(), *two.items()]
+    if own.op is Ops.MUL:
+        terms = []
+        for left, first in one.items():
+            for right, second in two.items():
+                terms.append((tuple(sorted((*left, *right), key=id)), first * second))
+    result: dict[tuple[UOp, ...], int] = {}
+    for factors, count in terms:
+        result[factors] = result.get(factors, 0) + count
+    return {factors: count for factors, count in result.items() if count}
 
 
 @contextmanager
