@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from each_case import raised, refusal
+from vision_package import import_torchvision
 
 import devmod
-from devmod.errors import ArgumentError, ToolchainNotFoundError, not_installed
+from devmod.errors import ArgumentError, CompileError, ToolchainNotFoundError, not_installed
 from devmod.interop import torch as interop
 from devmod_models import torch as exporters
 
 
 @pytest.fixture
 def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
+    package = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import_torchvision(package)  # transformers imports it
+    return package
 
 
 def network(torch: Any) -> Any:
@@ -411,6 +414,59 @@ def test_a_cache_that_grows_is_named(torch: Any) -> None:
     )
     f: Any = module["gpt"]
     assert (f.names, f.outputs) == (("input_ids",), ["logits"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_exporter_cannot_write_is_said_in_a_line(torch: Any) -> None:
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    x = torch.ones(2, 3)
+
+    def text(forward: Any, **options: Any) -> str:
+        model = model_of(torch, forward)
+        return refusal(CompileError, interop.export, model, (x,), targets="opencl", **options)
+
+    found = text(lambda x: x + 1 if x.sum() > 0 else x)
+    assert found.startswith("torch.onnx cannot export the model: ")
+    assert found.endswith(
+        "A branch or a loop of Python depends on the values of a tensor, which no program has: "
+        "compute it from shapes and numbers of Python, or by torch.where"
+    )
+    assert "\n" not in found
+
+    def turns(x: Any) -> Any:
+        total = x[:, 0]
+        for at in range(1, x.shape[1]):
+            total = total * 0.5 + x[:, at]
+        return total
+
+    assert text(turns, dynamic={"x": {1: ("n", 2, 9)}}) == (
+        "torch.onnx fixes the length 'n', axis 1 of 'x': the Python code of the model depends on it, as a loop over positions does. "
+        "Leave it out of `dynamic`, and export the model for each length"
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_mixture_of_experts_of_transformers(torch: Any) -> None:
+    need_opencl()
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    torch.manual_seed(0)
+    config = transformers.MixtralConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        num_local_experts=4,
+    )
+    model = transformers.MixtralForCausalLM(config).eval()
+    before = model.config._experts_implementation
+    ids = torch.tensor([[3, 7, 20]])
+    module = interop.export(model, (), {"input_ids": ids}, targets="opencl", name="experts")
+    assert model.config._experts_implementation == before
+    wanted = model(input_ids=ids).logits.detach().numpy()
+    np.testing.assert_allclose(module["experts"](ids.numpy()), wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,10 +287,21 @@ def _evaluating(model: Any) -> Iterator[None]:
     try:
         with torch.no_grad(), restoring({"": model}):
             model.eval()
+            _choose_experts(modules)
             yield
     finally:
         for each, mode in zip(modules, modes, strict=True):
             each.training = mode
+
+
+def _choose_experts(modules: Iterable[Any]) -> None:
+    """Let mixtures of experts of transformers compute all products of a layer as one: the default
+    is an operator that torch.onnx lacks. The end of the export restores it.
+    """
+    for each in modules:
+        config = vars(each).get("config")
+        if getattr(config, "_experts_implementation", None) == "grouped_mm":
+            config._experts_implementation = "batched_mm"
 
 
 @contextmanager
@@ -374,9 +385,45 @@ def _write(
     try:
         torch.onnx.export(model, tuple(args), path, verbose=False, **options)
     except Exception as error:
-        raise CompileError(
-            f"torch.onnx cannot export the model: {describe_error(error)}"
-        ) from error
+        raise CompileError(f"torch.onnx cannot export the model: {_reason(error)}") from error
+    _check_dynamic(path, dynamic)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of the error that is the cause of others, and what to do. Those of
+    torch.onnx have pages about its own development.
+    """
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = describe_error(cause).strip().partition("\n")[0]
+    text = re.sub(r"(?:\x1b|\\x1b)\[[0-9;]*m", "", text)
+    if "data-dependent" in text:
+        return (
+            f"{text} A branch or a loop of Python depends on the values of a tensor, which no program has: "
+            "compute it from shapes and numbers of Python, or by torch.where"
+        )
+    if "No ONNX function found" in text:
+        return f"{text} Write the layer by other operations of torch, or register one for it: torch.onnx.export(custom_translation_table=…)"
+    return text
+
+
+def _check_dynamic(path: str, dynamic: Mapping[str, Mapping[int, Length]]) -> None:
+    """Raise CompileError for a length that each call should choose, and that the model fixes."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    found = set[str]()
+    for each in model.graph.input:
+        found |= {side.dim_param for side in each.type.tensor_type.shape.dim}
+    known = {each.name for each in model.graph.input}
+    for name, axes in dynamic.items():
+        for axis, (label, _, _) in axes.items():
+            if name in known and label not in found:
+                raise CompileError(
+                    f"torch.onnx fixes the length {label!r}, axis {axis} of {name!r}: the Python code of the model depends on it, "
+                    "as a loop over positions does. Leave it out of `dynamic`, and export the model for each length"
+                )
 
 
 def _add_unused_inputs(
