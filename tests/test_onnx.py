@@ -1218,11 +1218,11 @@ def test_an_interrupt_ends_both_processes(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (
             ["--dim", "rows"],
-            "--dim rows: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192",
+            "--dim rows: expected a length, such as batch=1, rows=1..64, width=32..640:32 or x=1,3,48,192",
         ),
         (
             ["--dim", "rows=-1"],
-            "--dim rows=-1: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192",
+            "--dim rows=-1: expected a length, such as batch=1, rows=1..64, width=32..640:32 or x=1,3,48,192",
         ),
         (
             ["--name", "a b"],

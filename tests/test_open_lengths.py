@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
-from each_case import check_each
+from each_case import check_each, refusal
 
+from devmod.errors import ArgumentError
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -126,3 +127,33 @@ def test_nodes_with_two_lengths_that_a_call_chooses() -> None:
             check_close(f(x), expected({"x": x}))
 
     check_each(BATCHES, check)
+
+
+#: Nodes that compute y from x, of float32[batch, 4, n], where n is a multiple of 4.
+MULTIPLES = {
+    "halves of halves are quarters": "h = MaxPool<kernel_shape = [2], strides = [2]>(x) q = MaxPool<kernel_shape = [2], strides = [2]>(h) e = Slice(x, v0, last, v2, v4) y = Add(q, e)",
+    "parts": "s = Shape(x) b = Slice(s, v0, v2) h = Concat<axis = 0>(b, m1, v4) r = Reshape(x, h) y = ReduceMax<keepdims = 0>(r, m1)",
+    "a convolution with steps": "y = Conv<pads = [1, 1], strides = [2]>(x, w3)",
+}
+
+
+def test_lengths_that_are_multiples() -> None:
+    device = first_device("opencl")
+
+    def check(name: str) -> None:
+        write(MULTIPLES[name], "batch", 4, "n")
+        f = program("opencl", batch=(1, 3), n=(4, 16, 4)).on(device)
+        for batch, length in ((1, 4), (3, 16), (2, 12)):
+            x = RANDOM.standard_normal((batch, 4, length)).astype(np.float32)
+            check_close(f(x), expected({"x": x}))
+        text = refusal(ArgumentError, f, np.zeros((1, 4, 6), np.float32))
+        assert "n % 4 == 0" in text
+
+    check_each(MULTIPLES, check)
+
+
+def test_multiples_that_do_not_fit() -> None:
+    write(MULTIPLES["parts"], "batch", 4, "n")
+    assert refusal(ArgumentError, program, "opencl", batch=1, n=(4, 15, 4)) == (
+        "case.onnx: the input 'x', axis 2: its lengths are multiples of 4, and 4 to 15 is given: expected two of them"
+    )

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 #: The seconds in which the process must report its next progress.
 TIMEOUT = 600
-_DIM = re.compile(r".+=\d{1,10}(\.\.\d{1,10})?(,\d{1,10}(\.\.\d{1,10})?)*", re.ASCII)
+_SIDE = r"\d{1,10}(\.\.\d{1,10}(:\d{1,10})?)?"
+_DIM = re.compile(rf".+={_SIDE}(,{_SIDE})*", re.ASCII)
 
 
 class _OnnxCommand(click.Command):
@@ -249,7 +250,7 @@ def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         if not _DIM.fullmatch(text):
             raise click.UsageError(
-                f"--dim {text}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"
+                f"--dim {text}: expected a length, such as batch=1, rows=1..64, width=32..640:32 or x=1,3,48,192"
             )
         pairs.append(text.rsplit("=", 1))
     return _unique("--dim", pairs)

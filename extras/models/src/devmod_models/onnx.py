@@ -96,18 +96,19 @@ _MAX_GRAPHS = 8
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 Result = TypeVar("Result")
-#: A length or its range.
-Length = int | tuple[int, int]
+#: A length, its range, or one with the number of which it is a multiple.
+Length = int | tuple[int, int] | tuple[int, int, int]
 #: One, or all those of an input.
 Dim = Length | list[Length]
 
 
 class Range(NamedTuple):
-    """A length that each call chooses."""
+    """A length that each call chooses: a multiple of `step`."""
 
     name: str
     low: int
     high: int
+    step: int = 1
 
 
 Shape = tuple[int | Range, ...]
@@ -214,7 +215,8 @@ def read_model(
     dims
         The lengths that the file leaves open: by input and axis as in "x.0", by the name that the
         file has for a length, or all those of an input; "" is the only input. A pair of numbers is
-        a range from which each call chooses. A first length that is missing is 1.
+        a range from which each call chooses; a third number is one of which it is a multiple. A
+        first length that is missing is 1.
     states
         The inputs that are state, with the names of the outputs that are their next values.
     constants
@@ -819,9 +821,14 @@ class _Inputs:
         low = high = result = value
         least = 0
         if isinstance(value, tuple):
-            low, high = value
+            low, high = value[:2]
             least = 1
-            result = Range(key, low, high)
+            result = Range(key, *value)
+            if not result.step or low % result.step or high % result.step:
+                raise ArgumentError(
+                    f"{what}, axis {axis}: its lengths are multiples of {result.step}, and {low} to {high} is given: "
+                    "expected two of them"
+                )
         if (fixed and value != fixed) or not least <= low <= high < 1 << 31:
             expected: Any = fixed or "a length of 1 or more, or a range of them"
             if high >= 1 << 31:

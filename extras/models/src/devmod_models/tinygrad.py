@@ -551,7 +551,7 @@ class _Plan:
         """Return the arguments of a step by the names of the kernel's parameters."""
         from tinygrad.engine.realize import get_call_arg_uops
 
-        from devmod_models._tinygrad.record import identifier
+        from devmod_models._tinygrad.record import identifier, number_text
 
         numbers = {}
         for each in call.src[1:]:
@@ -566,7 +566,7 @@ class _Plan:
                 continue
             number = numbers.get(variable, variable)
             if variable in self.recording.variables:  # a number of the call
-                number = variable
+                number = number_text(variable)
             if number is False:  # no variable
                 array = self._array(buffers[slot])
                 number = array.name
@@ -577,6 +577,8 @@ class _Plan:
 
     def _interface(self) -> dict[str, list[str]]:
         """Return the declarations of a program that has no step yet."""
+        from devmod_models._tinygrad.record import multiple_of
+
         declared: dict[str, list[str]] = {
             "inputs": [],
             "outputs": [each.text for each in self.recording.outputs],
@@ -594,8 +596,12 @@ class _Plan:
             if array.buffer in written:
                 role = "updates"
             declared[role].append(array.text)
-        for name, each in self.recording.variables.items():
-            declared["requires"].append(f"{int(each.vmin)} <= {name} <= {int(each.vmax)}")
+        for variable, each in self.recording.variables.items():
+            name, step = multiple_of(variable)
+            least, most = int(each.vmin) * step, int(each.vmax) * step
+            declared["requires"].append(f"{least} <= {name} <= {most}")
+            if step > 1:
+                declared["requires"].append(f"{name} % {step} == 0")
             if name not in lengths:
                 declared["inputs"].append(f"{name}: int32")
         return declared

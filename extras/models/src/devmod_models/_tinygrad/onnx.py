@@ -67,6 +67,7 @@ from devmod_models._tinygrad.record import (
     depends,
     fill,
     largest,
+    multiple_name,
     patched,
     reading,
     settings,
@@ -879,10 +880,11 @@ def _tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _dim(text: str) -> Any:
-    """Return the lengths of a text: 3, 1..64 or 1,3,1..64."""
+    """Return the lengths of a text: 3, 1..64, 32..640:32 or 1,3,1..64."""
     values: list[Any] = []
     for each in text.split(","):
-        values.append(tuple(map(int, each.split(".."))) if ".." in each else int(each))
+        numbers = [*map(int, each.replace(":", "..").split(".."))]
+        values.append(tuple(numbers) if len(numbers) > 1 else numbers[0])
     if "," in text:
         return values
     return values[0]
@@ -977,7 +979,8 @@ def _given_lengths(model: Model, given: Mapping[str, Any]) -> dict[str, int]:
         for length, side in zip(array.shape, shape, strict=True):
             wanted: Any = side
             if isinstance(side, Range):
-                fits = fits and side.low <= length <= side.high
+                is_multiple = length % side.step == 0
+                fits = fits and is_multiple and side.low <= length <= side.high
                 wanted = lengths.setdefault(side.name, length)
             fits = fits and length == wanted
         _check_array(name, array, dtype, shape, fits=fits)
@@ -1032,8 +1035,11 @@ def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tenso
     """
     bound = {}
     for each in _ranges(model):
-        variable = Variable(re.sub(r"\W", "_", each.name), each.low, each.high)
-        bound[each.name] = variable.bind(lengths[each.name])
+        name = re.sub(r"\W", "_", each.name)
+        if each.step > 1:
+            name = multiple_name(name, each.step)
+        variable = Variable(name, each.low // each.step, each.high // each.step)
+        bound[each.name] = variable.bind(lengths[each.name] // each.step) * each.step
     result = {}
     for name, (dtype, shape) in model.inputs.items():
         result[name] = Tensor.empty(*_lengths(shape, bound), dtype=getattr(dtypes, dtype))

@@ -62,6 +62,9 @@ _OPERATORS = {
     Ops.MAX: "max({}, {})",
     Ops.NEG: "(0 - {})",
 }
+#: A variable that is a length, divided by the number of which that is a multiple.
+_MULTIPLE = re.compile(r"(\w+)_multiples_of_([1-9]\d*)", re.ASCII)
+_PARTS = re.compile(r"\((\w+) // (\d+)\)", re.ASCII)
 #: A renderer's forms of an operation with a power of two.
 _POWERS = {Ops.SHL: "({} * {})", Ops.SHR: "({} // {})", Ops.AND: "({} % {})"}
 #: The steps of loops that take about a second without optimizations.
@@ -470,6 +473,29 @@ class Names(set[str]):
         return result
 
 
+def multiple_name(name: str, step: int) -> str:
+    """Return the name of the variable that is a length divided by a number. The program has the
+    length.
+    """
+    return f"{name}_multiples_of_{step}"
+
+
+def multiple_of(name: str) -> tuple[str, int]:
+    """Return the length of which a variable has parts, and their size: itself, and 1, of others."""
+    found = _MULTIPLE.fullmatch(name)
+    if found is None:
+        return name, 1
+    return found[1], int(found[2])
+
+
+def number_text(name: str) -> str:
+    """Return the expression of a variable in the program."""
+    length, step = multiple_of(name)
+    if step == 1:
+        return name
+    return f"({length} // {step})"
+
+
 def identifier(text: str) -> str:
     """Return a text as a name of a program: one that neither calls nor expressions have."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
@@ -830,8 +856,13 @@ def expression(value: Any) -> Any:
     if value.op in (Ops.CAST, Ops.BITCAST) or value.is_bound_var:
         return expression(value.src[0])
     if value.op is Ops.PARAM or value.is_variable:
-        return identifier(value.expr)
+        return number_text(identifier(value.expr))
     operands = list(map(expression, value.src))
+    if value.op is Ops.MUL:
+        # The length of which a variable has the number of parts.
+        found = _PARTS.fullmatch(str(operands[0]))
+        if found and operands[1] == int(found[2]):
+            return found[1]
     if value.op in _OPERATORS:
         return _OPERATORS[value.op].format(*operands)
     if value.op in _POWERS and isinstance(operands[-1], int) and operands[-1] >= 0:
