@@ -14,7 +14,17 @@ from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 from devmod.errors import CompileError
 from devmod_models._tinygrad.record import largest, patched, polynomial
 
-__all__ = ["cum_sum", "gather", "gather_nd", "largest_of_windows", "pool", "reshape", "slice_of"]
+__all__ = [
+    "arg_max",
+    "arg_min",
+    "cum_sum",
+    "gather",
+    "gather_nd",
+    "largest_of_windows",
+    "pool",
+    "reshape",
+    "slice_of",
+]
 
 _own_max_pool = Tensor.max_pool2d
 _own_pool = Tensor._pool
@@ -216,3 +226,27 @@ def _is_equal(one: Any, two: Any) -> bool:
     if isinstance(one, int) or isinstance(two, int):
         return isinstance(one, int) and isinstance(two, int) and one == two
     return polynomial(one) == polynomial(two)
+
+
+def arg_max(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    """tinygrad's has a fixed length along the axis."""
+    if isinstance(x.shape[axis], int):
+        options = {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}
+        return onnx_ops["ArgMax"](x, **options)
+    length = x.shape[axis]
+    sides = [1] * x.ndim
+    sides[axis] = length
+    positions = Tensor.arange(length).reshape(sides)
+    is_largest = x == x.max(axis, keepdim=True)
+    if select_last_index:
+        places = is_largest.where(positions, 0).max(axis, keepdim=bool(keepdims))
+    else:
+        places = is_largest.where(positions, largest(length)).min(axis, keepdim=bool(keepdims))
+    return places.cast(dtypes.int64)
+
+
+def arg_min(x: Tensor, **options: int) -> Tensor:
+    """tinygrad's has a fixed length along the axis."""
+    if isinstance(x.shape[options.get("axis", 0)], int):
+        return onnx_ops["ArgMin"](x, **options)
+    return arg_max(-x, **options)

@@ -255,6 +255,8 @@ OPERATORS: dict[str, Any] = {
     **more_operators.OPERATORS,
     **fused.OPERATORS,
     **{name: _narrow(name) for name in ("Abs", "Add", "Mul", "Neg", "Sub")},
+    "ArgMax": lengths.arg_max,
+    "ArgMin": lengths.arg_min,
     "Cast": _cast,
     "ConvInteger": _conv_integer,
     "CumSum": lengths.cum_sum,
