@@ -33,6 +33,7 @@ LISTS = {
     "v5": [5],
     "v01": [0, 1],
     "places": [[0, 1, -1], [-2, 1, 0]],
+    "rows": [[0], [-1], [1], [0]],
     "pairs": [[0, 3], [-1, 1], [1, -4]],
     "m1": [-1],
     "m2": [-2],
@@ -63,6 +64,7 @@ CASES = {
     "elements at places": "y = GatherND(x, pairs)",
     "places of the largest": "p = ArgMax(x) y = Cast<to = 1>(p)",
     "last places of the least": "c = Clip(x, zero) p = ArgMin<select_last_index = 1, keepdims = 0>(c) y = Cast<to = 1>(p)",
+    "sums at places": 'y = ScatterND<reduction = "add">(x, rows, w3r)',
     "windows of two axes": "b = Unsqueeze(x, v01) y = MaxPool<kernel_shape = [2, 3], strides = [2, 1], pads = [1, 0, 0, 1]>(b)",
 }
 #: Nodes that compute y from x, of float32[batch, 4, n].
@@ -81,7 +83,7 @@ def write(nodes: str, *shape: Any) -> None:
     arrays = {name: np.array(each) for name, each in LISTS.items()}
     arrays |= {"i0": np.array(0), "i1": np.array(1), "low": np.array(-9, np.float32)}
     arrays["zero"] = np.array(0, np.float32)
-    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3))):
+    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3)), ("w3r", (4, 4))):
         arrays[name] = RANDOM.standard_normal(sides).astype(np.float32)
     used = {name for node in parsed.node for name in node.input}
     constants = [

@@ -23,6 +23,7 @@ __all__ = [
     "largest_of_windows",
     "pool",
     "reshape",
+    "scatter_nd",
     "slice_of",
 ]
 
@@ -170,11 +171,39 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     sides = x.shape[:count]
     if batch_dims or all(isinstance(each, int) for each in sides):
         return onnx_ops["GatherND"](x, indices, batch_dims)
+    return _taken(x.reshape(prod(sides), *x.shape[count:]), _flat_places(indices, sides), 0)
+
+
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
+    """tinygrad's assigns its first input, which others may use, one index after the other. Where a
+    call chooses lengths, numbers are added alone: each sum is one of all updates, of which those of
+    other places are 0.
+    """
+    count = indices.shape[-1]
+    sides = x.shape[:count]
+    if all(isinstance(each, int) for each in (*sides, *indices.shape)):
+        return onnx_ops["ScatterND"](x.clone(), indices, updates, reduction)
+    if reduction != "add":
+        raise CompileError(
+            f"its reduction is {reduction!r} along a length that each call chooses, where only 'add' is possible; "
+            "a fixed length may do (--dim)"
+        )
+    rest = x.shape[count:]
+    places = _flat_places(indices, sides)
+    rows = updates.reshape(1, prod(places.shape), *rest)
+    is_place = Tensor.arange(prod(sides)).unsqueeze(1) == places.reshape(1, prod(places.shape))
+    is_place = is_place.reshape(*is_place.shape, *[1] * len(rest))
+    sums = is_place.where(rows, 0).sum(1, dtype=x.dtype)
+    return x + sums.reshape(x.shape)
+
+
+def _flat_places(indices: Tensor, sides: Any) -> Tensor:
+    """Return the places of indices of several axes, if these are one."""
     places = Tensor(0, dtype=indices.dtype)
     for axis, side in enumerate(sides):
         own = indices[..., axis]
         places = places * side + (own < 0).where(own + side, own)
-    return _taken(x.reshape(prod(sides), *x.shape[count:]), places, 0)
+    return places
 
 
 def _taken(x: Tensor, indices: Tensor, axis: int) -> Tensor:

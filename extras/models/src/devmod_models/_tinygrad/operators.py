@@ -276,7 +276,7 @@ OPERATORS: dict[str, Any] = {
     "Reshape": lengths.reshape,
     "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
     "Range": _range,
-    "ScatterND": _of_copy("ScatterND"),
+    "ScatterND": lengths.scatter_nd,
     "Slice": lengths.slice_of,
     "TensorScatter": _of_copy("TensorScatter"),
     "Upsample": _upsample,
