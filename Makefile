@@ -113,8 +113,8 @@ strangers:  ## run make demo and make test on bare Debian systems in folders of 
 pythons: $(if $(ALL),test-setup,setup)  ## tests of the wheels and plugins with each Python of 3.11 to 3.14 here; ALL=1: those of every folder
 	@$(BIN)/python tools/pythons.py -n $(JOBS)$(if $(ALL), --all)
 
-frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and numba-cuda and Triton on the simulated GPU
-	@$(BIN)/python tools/frameworks.py -n $(JOBS)
+frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and numba-cuda and Triton on the simulated GPU; ALL=1: all architectures of models, in hours
+	@$(BIN)/python tools/frameworks.py -n $(JOBS)$(if $(ALL), --all)
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
 	@$(BIN)/python tools/lowest.py -n $(JOBS)

@@ -5,9 +5,10 @@ programs on the simulated GPU.
 
 The examples are compiled for cuda too, with the NVRTC that PyTorch's wheels for CUDA require.
 
-    python tools/frameworks.py [--prepare] [pytest options]
+    python tools/frameworks.py [--prepare] [--all] [pytest options]
 
-The environments stay between runs; --prepare makes them and runs nothing.
+The environments stay between runs; --prepare makes them and runs nothing. --all runs the volume of
+the tests too: more architectures, in about two hours.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from setup import editable, fingerprint, group, interpreter
 #: functions of tvm-ffi.
 PACKAGES = (
     *("torch==2.13.0", "onnxscript==0.7.2", "transformers==5.18.0"),
+    *("torchvision==0.28.0", "timm==1.0.31"),
     *("jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1"),
 )
 #: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
@@ -39,7 +41,7 @@ SIMULATED_TESTS = (
 TVM = ROOT / "extras" / "tvm"
 TESTS = (
     "extras/frameworks/tests",
-    "extras/models/tests/test_torch.py",
+    "extras/models/tests",
     "extras/tvm/tests",
     "compilers/targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment",
 )
@@ -90,14 +92,18 @@ def main() -> int:
         return 1
     if "--prepare" in sys.argv:
         return 0
+    options = [each for each in sys.argv[1:] if each != "--all"]
+    chosen = [*TESTS]
+    if "--all" not in sys.argv:
+        chosen += ["-m", "not volume"]
     print(
         f"== frameworks: the tests of devmod-frameworks and devmod-tvm with {', '.join(PACKAGES)}, and the examples with {NVRTC[0]}",
         flush=True,
     )
-    status = subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
+    status = subprocess.call([str(python), "-m", "pytest", *chosen, "-q", *options], cwd=ROOT)
     print(f"== frameworks: programs on the simulated GPU, with {', '.join(SIMULATED)}", flush=True)
     return status | subprocess.call(
-        [str(simulated), "-m", "pytest", *SIMULATED_TESTS, "-q", *sys.argv[1:]], cwd=ROOT
+        [str(simulated), "-m", "pytest", *SIMULATED_TESTS, "-q", *options], cwd=ROOT
     )
 
 

@@ -1,0 +1,66 @@
+"""Small nets of many architectures are right on each kind, or refused in words: `make frameworks`
+runs some of them, and with ALL=1 all.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+import architecture_calls
+from architectures import NETS
+
+import devmod
+
+pytestmark = [
+    pytest.mark.row("R47"),
+    pytest.mark.filterwarnings("ignore"),  # of exporters, and of PoCL's compiler
+]
+CASES = [f"{name}-{form}" for name in NETS for form in architecture_calls.forms_of(NETS[name])]
+VALUES = "depends on the values of a tensor, which no program has: "
+LENGTH = "a fixed length may do (--dim)"
+LOOP = "the Python code of the model depends on it, as a loop over positions does. Leave it out of `dynamic`"
+SLIDING = "that is no state of a program: 'past_key_values.layers.0.cumulative_length_int'"
+#: What is refused, with a part of the text that names a way or a reason.
+REFUSED = {
+    "dlrm-fixed": "no program has sequences",
+    "dlrm-open": "no program has sequences",
+    "encodec-fixed": VALUES,
+    "encodec-open": VALUES,
+    "espcn-open": LENGTH,
+    "fnet-open": LENGTH,
+    "gemma2-cache": SLIDING,
+    "mamba-open": LOOP,
+    "mistral-cache": SLIDING,
+    "opt-cache": VALUES,
+    "rwkv-open": LOOP,
+}
+
+
+@pytest.mark.volume_but("bert-open", "gpt2-cache", "resnet-fixed", "gcn-open", "mamba-open")
+@pytest.mark.parametrize("case", CASES)
+def test_a_net_is_right_or_refused_in_words(case: str) -> None:
+    if not all(devmod.devices(kind) for kind in architecture_calls.KINDS):
+        pytest.skip("no device of OpenCL and of WebGPU is here")
+    name, _, form = case.rpartition("-")
+    found = architecture_calls.outcome(name, form)
+    if case in REFUSED:
+        assert REFUSED[case] in found.error
+    else:
+        assert found.is_right, found
+
+
+@pytest.mark.parametrize(
+    ("error", "differences", "is_right"),
+    [
+        ("", {"cpu": 0.0, "opencl": 1e-7, "webgpu": 9e-5}, True),
+        ("", {"cpu": 0.0, "opencl": 1e-7, "webgpu": 2e-4}, False),
+        ("", {"cpu": 0.0, "opencl": float("nan"), "webgpu": 1e-7}, False),
+        ("", {"cpu": 0.0, "opencl": 1e-7, "webgpu": "cannot run"}, False),
+        ("", {"cpu": 0.0, "opencl": 1e-7}, False),
+        ("refused", {}, False),
+    ],
+)
+def test_what_is_right(error: str, differences: dict[str, float | str], *, is_right: bool) -> None:
+    assert architecture_calls.Outcome(error, differences).is_right == is_right
