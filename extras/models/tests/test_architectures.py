@@ -24,6 +24,7 @@ LOOP = "the Python code of the model depends on it, as a loop over positions doe
 SLIDING = "that is no state of a program: 'past_key_values.layers.0.cumulative_length_int'"
 #: What is refused, with a part of the text that names a way or a reason.
 REFUSED = {
+    "detr-open": LENGTH,
     "dlrm-fixed": "no program has sequences",
     "dlrm-open": "no program has sequences",
     "encodec-fixed": VALUES,
