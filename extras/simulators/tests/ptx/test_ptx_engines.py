@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -77,10 +79,38 @@ def test_what_is_not_compiled_is_interpreted() -> None:
     assert engines.reasons == {"k": "vabsdiff2.u32.u32.u32"}
 
 
-def test_without_llvmlite_kernels_are_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "llvm", lambda: None)
+class Damaged(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        raise OSError(f"no library has {name}")
+
+
+OLD = ModuleType("llvmlite.binding")
+vars(OLD)["llvm_version_info"] = (15, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("binding", "reason"),
+    [
+        (None, "llvmlite is not installed"),
+        (
+            Damaged("llvmlite.binding"),
+            "llvmlite cannot be used: OSError: no library has llvm_version_info",
+        ),
+        (
+            OLD,
+            "llvmlite is too old: it has LLVM 15, expected 20 or newer (pip install -U llvmlite)",
+        ),
+    ],
+)
+def test_without_llvmlite_kernels_are_interpreted(
+    binding: ModuleType | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", binding)  # type: ignore[arg-type]
+    monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
+    engines.prepare()
     assert launched("st.global.u32 [%y], %v;", 1, 2).tolist() == [0, 1]
-    assert engines.reasons == {"k": "llvmlite is not installed"}
+    assert executed() == (0, 1)
+    assert engines.reasons == {"k": reason}
 
 
 def test_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
-from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm
+from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm, missing
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
@@ -74,7 +74,7 @@ class CompiledKernel:
 
     def __init__(self, program: Program) -> None:
         if llvm() is None:
-            raise UnsupportedError("llvmlite is not installed")
+            raise UnsupportedError(missing())
         library()
         emitter = translate(program)
         self.emitter = emitter

@@ -9,6 +9,8 @@ from typing import Any
 #: The level of optimization of a kernel's first code, and of one that runs for long. The first
 #: takes a third of the time to compile, and its kernels run at 0.6 to 1 of the others' speed.
 FIRST, BETTER = 0, 2
+#: The oldest LLVM that reads the texts, which have opaque pointers and `splat`: llvmlite 0.45.
+OLDEST = (20,)
 
 
 class Code:
@@ -20,15 +22,33 @@ class Code:
 
 
 @cache
-def llvm() -> Any:
-    """Return llvmlite's binding, ready for this machine; None if it is not installed."""
+def _load() -> tuple[Any, str]:
+    """Return llvmlite's binding, or None and the reason."""
     try:
         binding = importlib.import_module("llvmlite.binding")
-    except ImportError:
-        return None
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    return binding
+        version = binding.llvm_version_info
+        if version >= OLDEST:
+            binding.initialize_native_target()
+            binding.initialize_native_asmprinter()
+            return binding, ""
+    except ModuleNotFoundError:
+        return None, "llvmlite is not installed"
+    except Exception as error:  # noqa: BLE001  # what a damaged installation raises
+        return None, f"llvmlite cannot be used: {type(error).__name__}: {error}"
+    return None, (
+        f"llvmlite is too old: it has LLVM {version[0]}, expected {OLDEST[0]} or newer "
+        "(pip install -U llvmlite)"
+    )
+
+
+def llvm() -> Any:
+    """Return llvmlite's binding, ready for this machine; None if it cannot be used."""
+    return _load()[0]
+
+
+def missing() -> str:
+    """Return why `llvm` returns None."""
+    return _load()[1]
 
 
 @cache
