@@ -184,6 +184,21 @@ def test_a_block_waits_for_a_later_one() -> None:
     assert executed() == (1, 0)
 
 
+@pytest.mark.parametrize(("grid", "block", "who"), [(2, 1, "%u"), (1, 64, "%w"), (1, 32, "%t")])
+def test_a_plain_load_waits_for_other_threads(grid: int, block: int, who: str) -> None:
+    """The interpreter lets others go on after many passes of any loop."""
+    body = f"""
+    .reg .b32 %w; shr.u32 %w, %t, 5;
+    setp.eq.u32 %p, {who}, 1; @%p bra SET;
+    WAIT: ld.global.u32 %n, [%x]; setp.eq.u32 %q, %n, 0; @%q bra WAIT;
+    bra END;
+    SET: st.global.u32 [%x], 7;
+    END:
+    """
+    assert launched(body, grid, block)[0] == 7
+    assert executed() == (1, 0)
+
+
 def test_a_lane_waits_for_another_of_its_warp() -> None:
     body = """
     TRY: atom.global.cas.b32 %t, [%x], 0, 1; setp.ne.u32 %p, %t, 0; @%p bra TRY;

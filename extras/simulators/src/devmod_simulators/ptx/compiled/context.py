@@ -93,7 +93,7 @@ class Warp(Structure):
         ("member", c_uint32 * WARP),
         ("thread", c_uint32 * WARP * 3),
         ("number", c_uint32),
-        ("unused", c_uint32),
+        ("pauses", c_uint32),
     ]
 
 

@@ -13,6 +13,7 @@ enum {
     BARRIERS = 16,
     WINDOW_SHIFT = 44,
     PATIENCE = 32,
+    LONG_PATIENCE = 16,
     STALLED = 8,
     BUDGET = 4096
 };
@@ -50,7 +51,7 @@ typedef struct {
     uint8_t *local;
     uint32_t member[WARP];
     uint32_t thread[3][WARP];
-    uint32_t number, unused;
+    uint32_t number, pauses;
     /* The units with lanes, the lanes of each, those that wait there, registers, scratch. */
     uint64_t rest[];
 } Warp;
@@ -61,7 +62,7 @@ typedef struct {
 
 struct Block {
     uint64_t number;
-    uint32_t alive, rounds, is_active, unused;
+    uint32_t alive, rounds, is_active, first;
     uint8_t *shared;
     Barrier barriers[BARRIERS];
     uint8_t *warps, *local, *memory;
@@ -731,7 +732,7 @@ static int start_block(Context *c, Block *b) {
         return 0;
     b->number = number;
     b->alive = c->threads;
-    b->rounds = 0;
+    b->rounds = b->first = 0;
     memset(b->shared, 0, c->shared_readable);
     memset(b->barriers, 0, sizeof b->barriers);
     if (kernel->frame)
@@ -743,7 +744,7 @@ static int start_block(Context *c, Block *b) {
             memset((uint8_t *)w + kernel->registers, 0, kernel->warp_bytes - kernel->registers);
         w->alive = left >= WARP ? ~0u : (1u << left) - 1;
         w->fuel = PATIENCE;
-        w->last = 0;
+        w->last = w->pauses = 0;
         make_ready(c, w, 0, w->alive);
     }
     return 1;
@@ -762,21 +763,24 @@ static int32_t pick(Context *c, Warp *w) {
     return -1;
 }
 
-/* Run all warps of a block once. PAUSED: the slice of time is over. */
+/* Run all warps of a block once. PAUSED: the slice of time is over. A loop of many passes may wait
+ * without an atomic or a volatile load: others get a turn after LONG_PATIENCE budgets of passes. */
 static int run_round(Context *c, Block *b) {
-    int moved = 0, waits = 0;
+    uint32_t warps = warps_of(c);
+    int moved = 0, waits = b->first != 0;
     c->shared = b->shared;
     c->place[0] = (uint32_t)(b->number % c->grid[0]);
     c->place[1] = (uint32_t)(b->number / c->grid[0] % c->grid[1]);
     c->place[2] = (uint32_t)(b->number / c->grid[0] / c->grid[1]);
     c->numbers[0] = (uint32_t)(b->number % 132);
-    for (uint32_t n = 0; n < warps_of(c); n++) {
+    for (uint32_t n = b->first; n < warps; n++) {
         Warp *w = warp_of(c, b, n);
         int32_t unit;
         while ((unit = pick(c, w)) >= 0) {
             int32_t state = c->kernel->run(c, w, (uint32_t)unit);
             if (state == FAULT)
                 return FAULT;
+            int gives_up = state == YIELDED || (state == PAUSED && ++w->pauses >= LONG_PATIENCE);
             w->fuel = PATIENCE;
             if (state == PAUSED || (state == YIELDED && !(++c->rounds & 63))) {
                 c->budget = BUDGET;
@@ -784,21 +788,28 @@ static int run_round(Context *c, Block *b) {
                     fail(c, w, NO_FAULT, 0, (uint32_t)__builtin_ctz(w->alive));
                     c->fault_unit = w->last;
                     c->waits = state == YIELDED;
-                    w->last += state == YIELDED;
+                    if (gives_up) {
+                        w->last++;
+                        w->pauses = 0;
+                        b->first = (n + 1) % warps;
+                    }
                     return PAUSED;
                 }
             }
-            if (state == YIELDED) {
+            if (gives_up) {
                 w->last++; /* pick looks for lanes behind these */
                 waits = 1;
             } else {
                 w->last = 0;
-                moved = 1;
+                moved |= state != PAUSED;
             }
-            if (state != PAUSED)
+            if (gives_up || state != PAUSED) {
+                w->pauses = 0;
                 break;
+            }
         }
     }
+    b->first = 0;
     if (moved)
         b->rounds = 0;
     else if (waits)
