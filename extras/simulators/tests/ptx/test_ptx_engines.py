@@ -199,6 +199,18 @@ def test_a_plain_load_waits_for_other_threads(grid: int, block: int, who: str) -
     assert executed() == (1, 0)
 
 
+def test_blocks_that_wait_are_as_many_as_in_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "LANES", 96)
+    out = np.zeros(1000, np.uint32)
+    body = "mul.wide.u32 %y, %u, 4; add.u64 %y, %x, %y; st.global.u32 [%y], 1;"
+    body += "W: ld.volatile.global.u32 %t, [%x]; setp.ne.u32 %q, %t, 0; @%q bra W;"
+    with pytest.raises(PtxError, match="waited for"):
+        run_ptx(f"{HEAD}{body} ret; }}", "k", 1000, 32, [out], seconds=0.2)
+    assert out.nonzero()[0].tolist() == [0, 1, 2]
+
+
 def test_a_lane_waits_for_another_of_its_warp() -> None:
     body = """
     TRY: atom.global.cas.b32 %t, [%x], 0, 1; setp.ne.u32 %p, %t, 0; @%p bra TRY;

@@ -160,6 +160,8 @@ class Context(Structure):
         ("room", c_uint32),
         ("rounds", c_uint32),
         ("waits", c_uint32),
+        ("most", c_uint32),
+        ("unused", c_uint32),
         *(
             (name, c_uint32)
             for name in (

@@ -99,7 +99,7 @@ struct Context {
     uint32_t grid[3], size[3], place[3], threads;
     uint64_t began, until;
     Block **slots; /* the blocks that have begun and not ended */
-    uint32_t count, room, rounds, waits;
+    uint32_t count, room, rounds, waits, most, unused;
     uint32_t fault, fault_site, fault_space, fault_lane, fault_unit, fault_count;
     uint64_t fault_address, fault_block, fault_values[4];
 };
@@ -879,7 +879,7 @@ int32_t engine_run(Context *c) {
             if (b->is_active && b->rounds < STALLED)
                 stalled = 0;
         }
-        if (active && stalled && *c->next < c->blocks)
+        if (active && stalled && *c->next < c->blocks && c->count < c->most)
             add_block(c);
     } while (active);
     return DONE;

@@ -19,7 +19,7 @@ from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
-from devmod_simulators.ptx.execution import time_limit_text
+from devmod_simulators.ptx.execution import LANE_BYTES, LANES, time_limit_text
 from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
 from devmod_simulators.ptx.ptx_types import aligned
 
@@ -183,6 +183,7 @@ class _Run:
         made.grid[:] = launch.grid
         made.size[:] = launch.block
         made.threads = math.prod(launch.block)
+        made.most = self.most_blocks(made)
         made.began = time.monotonic_ns()
         #: Of each thread of this process.
         self.contexts = [made]
@@ -191,6 +192,15 @@ class _Run:
         for each in self.contexts:
             each.numbers = self.kept(ctypes.c_uint32, numbers)
             each.windows = self.kept(ctypes.c_uint64, (0,) * 2 * len(compiled.sites))
+
+    def most_blocks(self, made: Context) -> int:
+        """Return how many blocks may wait beside each other: as many as in the interpreter, and
+        fewer where their registers take much memory.
+        """
+        kernel = self.compiled.kernel
+        warps = -(-made.threads // context.WARP)
+        size = made.shared_readable + warps * (kernel.warp_bytes + context.WARP * kernel.frame)
+        return max(1, min(LANES // made.threads, 2 * LANE_BYTES // size))
 
     def kept(self, kind: Any, values: Sequence[int]) -> int:
         """Return the address of values, which live as long as the launch."""
