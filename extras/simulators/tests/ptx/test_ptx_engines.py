@@ -9,8 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from devmod_simulators.ptx import PtxError, engines, run_ptx
+from devmod_simulators.ptx import Module, PtxError, engines, run_ptx
 from devmod_simulators.ptx.compiled import engine, jit
+from devmod_simulators.ptx.compiled.translate import translate
 
 pytest.importorskip("llvmlite")
 
@@ -70,6 +71,15 @@ def test_a_large_kernel_is_interpreted_while_it_is_compiled(
     monkeypatch.setenv(engines.SETTING, "compiled")
     assert launched(body, 1, 2).tolist() == [500, 501]
     assert executed() == (1, 1)
+
+
+def test_the_text_of_a_kernel_grows_with_its_branches() -> None:
+    def text(count: int) -> str:
+        parts = [f"@%p bra X{k}; add.u32 %v, %v, {k}; X{k}:" for k in range(count)]
+        module = Module(f"{HEAD}setp.gt.u32 %p, %t, 5; {''.join(parts)} st.global.u32 [%y], %v; }}")
+        return translate(module.program("k")).text
+
+    assert len(text(1600)) < 4.5 * len(text(400))
 
 
 def test_what_is_not_compiled_is_interpreted() -> None:

@@ -94,6 +94,8 @@ class Warp(Structure):
         ("thread", c_uint32 * WARP * 3),
         ("number", c_uint32),
         ("pauses", c_uint32),
+        ("ready", c_uint32),
+        ("unused", c_uint32),
     ]
 
 

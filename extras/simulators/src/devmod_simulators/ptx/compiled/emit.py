@@ -564,6 +564,9 @@ class Emitter:
         place = self.at("%w", self.lanes_at + 4 * unit)
         before = self.op(f"load i32, ptr {place}")
         self.line(f"store i32 {self.op(f'or i32 {before}, {lanes}')}, ptr {place}")
+        is_new = self.op(f"zext i1 {self.op(f'icmp eq i32 {before}, 0')} to i32")
+        count = self.op("load i32, ptr %ready")
+        self.line(f"store i32 {self.op(f'add i32 {count}, {is_new}')}, ptr %ready")
         place = self.at("%w", self.set_at + 8 * (unit // 64))
         before = self.op(f"load i64, ptr {place}")
         bit = (1 << unit % 64) - (1 << 64 if unit % 64 == 63 else 0)
@@ -573,11 +576,7 @@ class Emitter:
         """Go to a unit with all lanes that run, unless others are ready."""
         alone = self.label()
         others = self.label()
-        total = self.op(f"load i64, ptr {self.at('%w', self.set_at)}")
-        for word in range(1, self.words):
-            more = self.op(f"load i64, ptr {self.at('%w', self.set_at + 8 * word)}")
-            total = self.op(f"or i64 {total}, {more}")
-        empty = self.op(f"icmp eq i64 {total}, 0")
+        empty = self.op(f"icmp eq i32 {self.op('load i32, ptr %ready')}, 0")
         self.line(f"br i1 {empty}, label %{alone}, label %{others}")
         self.line(f"{alone}:")
         if not is_now:
@@ -637,6 +636,7 @@ class Emitter:
         now = offset(context.Warp, "now")
         lines += [
             f"%now = getelementptr i8, ptr %w, i64 {now}",
+            f"%ready = getelementptr i8, ptr %w, i64 {offset(context.Warp, 'ready')}",
             f"%all.lanes = getelementptr i8, ptr %w, i64 {self.lanes_at}",
             f"%all.set = getelementptr i8, ptr %w, i64 {self.set_at}",
             "%b.first = zext i32 %first to i64",
@@ -670,6 +670,9 @@ class Emitter:
             "%b.now = load i32, ptr %b.lanes",
             "store i32 0, ptr %b.lanes",
             "store i32 %b.now, ptr %now",
+            "%b.ready = load i32, ptr %ready",
+            "%b.less = sub i32 %b.ready, 1",
+            "store i32 %b.less, ptr %ready",
             "%b.word = lshr i64 %b, 6",
             "%b.set = getelementptr i64, ptr %all.set, i64 %b.word",
             "%b.before = load i64, ptr %b.set",

@@ -51,7 +51,7 @@ typedef struct {
     uint8_t *local;
     uint32_t member[WARP];
     uint32_t thread[3][WARP];
-    uint32_t number, pauses;
+    uint32_t number, pauses, ready, unused; /* ready: units with lanes */
     /* The units with lanes, the lanes of each, those that wait there, registers, scratch. */
     uint64_t rest[];
 } Warp;
@@ -121,6 +121,7 @@ static uint32_t warps_of(Context *c) {
 }
 
 static void make_ready(Context *c, Warp *w, uint32_t unit, uint32_t lanes) {
+    w->ready += !lanes_of(c, w)[unit];
     lanes_of(c, w)[unit] |= lanes;
     set_of(c, w)[unit / 64] |= 1ull << unit % 64;
 }
