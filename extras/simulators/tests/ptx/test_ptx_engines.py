@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -115,12 +116,35 @@ vars(OLD)["llvm_version_info"] = (15, 0, 7)
 def test_without_llvmlite_kernels_are_interpreted(
     binding: ModuleType | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "llvmlite.binding", binding)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", binding)
     monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
     engines.prepare()
     assert launched("st.global.u32 [%y], %v;", 1, 2).tolist() == [0, 1]
     assert executed() == (0, 1)
     assert engines.reasons == {"k": reason}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="others convert halves")
+def test_a_processor_without_conversions_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "processor", lambda: ("x86-64", ""))
+    body = """
+    .reg .b16 %h, %g; .reg .f32 %f; .reg .b32 %w;
+    ld.global.u32 %n, [%y]; mov.b32 %f, %n; cvt.rn.f16.f32 %h, %f;
+    cvt.u16.u32 %g, %v; cvt.f32.f16 %f, %g; mov.b32 %n, %f;
+    shr.u32 %n, %n, 13; cvt.u32.u16 %t, %h; shl.b32 %t, %t, 16; xor.b32 %n, %n, %t;
+    st.global.u32 [%y], %n;
+    """
+    numbers = np.arange(1 << 16, dtype=np.uint32)
+    floats = numbers.astype(np.uint16).view(np.float16).astype(np.float32)
+    near = floats.view(np.uint32) + np.array([0xFFF, 0x1000, 0x1001, 0], np.uint32)[numbers % 4]
+    near[::97] = (numbers * 65_521)[::97]
+    out = near.copy()
+    run_ptx(f"{HEAD}{body} ret; }}", "k", 1 << 8, 1 << 8, [out])
+    with np.errstate(all="ignore"):
+        halves = near.view(np.float32).astype(np.float16)
+    bits = np.where(np.isnan(halves), 0x7FFF, halves.view(np.uint16)).astype(np.uint32)
+    assert (out == (floats.view(np.uint32) >> 13 ^ bits << 16)).all()
+    assert executed() == (1, 0)
 
 
 def test_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -684,6 +684,46 @@ static void approximate(Context *c, uint32_t which, const float *values, float *
     loop(arrays, &count, strides, c->loop_data[which]);
 }
 
+/* Where a processor does not convert halves, LLVM calls these functions by the names of compilers'
+ * libraries. They have halves in the low bits of the register of a float. */
+
+float engine_float_of_half(float half) {
+    uint32_t bits, size;
+    float result;
+    memcpy(&bits, &half, sizeof bits);
+    size = bits & 0x7fff;
+    if (size < 0x400) {
+        result = (float)size * 0x1p-24f;
+        memcpy(&size, &result, sizeof size);
+    } else {
+        size = (size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000);
+    }
+    bits = (bits & 0x8000) << 16 | size;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+float engine_half_of_float(float value) {
+    uint32_t bits, size;
+    float result = fabsf(value);
+    memcpy(&bits, &value, sizeof bits);
+    size = bits & 0x7fffffff;
+    if (size > 0x7f800000) {
+        size = 0x7e00;
+    } else if (size >= 0x477ff000) {
+        size = 0x7c00; /* 65520, which rounds to infinity */
+    } else if (size < 0x38800000) {
+        result += 0.5f; /* the distance of floats there is that of subnormal halves */
+        memcpy(&size, &result, sizeof size);
+        size -= 0x3f000000;
+    } else {
+        size = (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
+    }
+    bits = (bits >> 16 & 0x8000) | size;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
 static uint64_t nanoseconds(clockid_t which) {
     struct timespec now;
     clock_gettime(which, &now);

@@ -39,12 +39,18 @@ _LONG = 0.1
 _LONGEST_TEXT = 4096
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
 _MANY_THREADS = 1 << 13
+#: What LLVM's code calls where a processor does not convert halves, and the functions of engine.c.
+_HALVES = {"__extendhfsf2": "engine_float_of_half", "__truncsfhf2": "engine_half_of_float"}
 
 
 @cache
 def library() -> Any:
     """Return engine.c, built and loaded."""
-    return ctypes.CDLL(str(engine.build()))
+    loaded = ctypes.CDLL(str(engine.build()))
+    for name, function in _HALVES.items():
+        address = ctypes.cast(getattr(loaded, function), ctypes.c_void_p).value
+        llvm().add_symbol(name, address)
+    return loaded
 
 
 def prepare() -> None:
