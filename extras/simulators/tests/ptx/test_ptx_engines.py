@@ -74,6 +74,27 @@ def test_a_large_kernel_is_interpreted_while_it_is_compiled(
     assert executed() == (1, 1)
 
 
+def test_instructions_of_calls_count_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MANY_INSTRUCTIONS", 40)
+    call = "{ .param .b32 a; st.param.b32 [a], %r; call (a), FUNCTION, (a); ld.param.b32 %r, [a]; }"
+
+    def function(name: str, body: str) -> str:
+        return f"""
+        .func (.param .b32 b) {name}(.param .b32 a) {{
+        .reg .b32 %r; ld.param.b32 %r, [a]; {body} st.param.b32 [b], %r; ret; }}
+        """
+
+    inner = function("inner", "add.u32 %r, %r, 1;")
+    outer = function("outer", 4 * call.replace("FUNCTION", "inner"))
+    text = HEAD.replace(".visible", f"{inner} {outer} .visible") + ".reg .b32 %r; mov.b32 %r, %v;"
+    text += f"{call.replace('FUNCTION', 'outer')} st.global.u32 [%y], %r; ret; }}"
+    out = np.zeros(2, np.uint32)
+    run_ptx(text, "k", 1, 2, [out])
+    assert out.tolist() == [4, 5]
+    assert executed() == (0, 1)
+    assert engines.reasons == {"k": "it is being compiled"}
+
+
 def test_the_text_of_a_kernel_grows_with_its_branches() -> None:
     def text(count: int) -> str:
         parts = [f"@%p bra X{k}; add.u32 %v, %v, {k}; X{k}:" for k in range(count)]

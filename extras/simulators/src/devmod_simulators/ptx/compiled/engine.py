@@ -14,7 +14,7 @@ from devmod_simulators.drivers.build import UnavailableError
 from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
-from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.compiled.graph import Graph, UnsupportedError
 from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm, missing
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MANY_INSTRUCTIONS = 500
 #: Seconds of execution after which a kernel is worth better code.
 _LONG = 0.1
+#: What a form raises that the interpreter may know, as for its own decoders.
+_UNKNOWN_FORMS = (RuntimeError, LookupError, AttributeError, ValueError, TypeError)
 #: The most bytes of the message of an assertion.
 _LONGEST_TEXT = 4096
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
@@ -331,9 +333,7 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
         The interpreter executes the kernel.
     """
     if program.compiled is None:
-        functions = program.module.reached(program.kernel)
-        size = sum(len(function.instructions) for function in functions)
-        if size < MANY_INSTRUCTIONS or waits:
+        if waits or _size(program) < MANY_INSTRUCTIONS:
             program.compiled = _compile(program)
         else:
             program.compiled = _compiler().submit(_compile, program)
@@ -347,6 +347,14 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
     return compiled
 
 
+def _size(program: Program) -> int:
+    """Return the instructions of a kernel with those of each call; 0 if it is not compiled."""
+    try:
+        return Graph(program).count
+    except (UnsupportedError, PtxError, *_UNKNOWN_FORMS):
+        return 0
+
+
 def _compile(program: Program) -> CompiledKernel | UnsupportedError:
     """Return a compiled kernel, or why there is none."""
     try:
@@ -357,8 +365,7 @@ def _compile(program: Program) -> CompiledKernel | UnsupportedError:
         return UnsupportedError(error.text)
     except UnavailableError as error:
         return UnsupportedError(str(error))
-    except (RuntimeError, LookupError, AttributeError, ValueError, TypeError) as error:
-        # A form that the interpreter may know, as for its own decoders.
+    except _UNKNOWN_FORMS as error:
         return UnsupportedError(f"{type(error).__name__}: {error}")
 
 
