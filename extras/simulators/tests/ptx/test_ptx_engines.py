@@ -95,6 +95,18 @@ def test_instructions_of_calls_count_for_each_call(monkeypatch: pytest.MonkeyPat
     assert engines.reasons == {"k": "it is being compiled"}
 
 
+@pytest.mark.parametrize(("most", "codes"), [(20, 2), (5, 1)])
+def test_a_small_kernel_gets_better_code(
+    most: int, codes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MOST_IMPROVED", most)
+    module = Module(f"{HEAD}st.global.u32 [%y], %v; ret; }}")
+    compiled = engine.CompiledKernel(module.program("k"))
+    compiled.ran(1.0)
+    engine._compiler().submit(int).result()
+    assert len(compiled.codes) == codes
+
+
 def test_the_text_of_a_kernel_grows_with_its_branches() -> None:
     def text(count: int) -> str:
         parts = [f"@%p bra X{k}; add.u32 %v, %v, {k}; X{k}:" for k in range(count)]

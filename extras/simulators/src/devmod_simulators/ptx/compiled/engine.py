@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 #: The fewest instructions of a kernel that is compiled while the interpreter runs its launches.
 MANY_INSTRUCTIONS = 500
+#: The most instructions of a kernel that gets better code. The time to compile it grows with their
+#: square: 16 s for 2,000.
+MOST_IMPROVED = 1500
 #: Seconds of execution after which a kernel is worth better code.
 _LONG = 0.1
 #: What a form raises that the interpreter may know, as for its own decoders.
@@ -122,7 +125,8 @@ class CompiledKernel:
         """
         before = self.seconds
         self.seconds += seconds
-        if before < _LONG <= self.seconds:
+        is_small = self.emitter.graph.count <= MOST_IMPROVED
+        if is_small and before < _LONG <= self.seconds:
             _compiler().submit(self.improve)
 
     def improve(self) -> None:
