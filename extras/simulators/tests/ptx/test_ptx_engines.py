@@ -278,6 +278,24 @@ def test_blocks_that_wait_are_as_many_as_in_the_interpreter(
     assert out.nonzero()[0].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_vectors_of_all_sizes_are_stored(count: int) -> None:
+    registers = [f"%r{number}" for number in range(count)]
+    adds = "".join(f"mad.lo.u32 {each}, %v, 100, {n};" for n, each in enumerate(registers))
+    body = f"""
+    .reg .b32 %r<8>; {adds} mul.wide.u32 %y, %v, {4 * count}; add.u64 %y, %x, %y;
+    setp.ne.u32 %p, %t, 11;
+    @%p st.global.v{count}.u32 [%y], {{{", ".join(registers)}}};
+    """
+    head = HEAD.replace(".version 8.0\n.target sm_90", ".version 8.8\n.target sm_100")
+    out = np.zeros((64, count), np.uint32)
+    run_ptx(f"{head}{body} ret; }}", "k", 2, 32, [out])
+    expected = 100 * np.arange(64)[:, None] + np.arange(count)
+    expected[[11, 43]] = 0
+    assert (out == expected).all()
+    assert executed() == (1, 0)
+
+
 def test_a_lane_waits_for_another_of_its_warp() -> None:
     body = """
     TRY: atom.global.cas.b32 %t, [%x], 0, 1; setp.ne.u32 %p, %t, 0; @%p bra TRY;

@@ -274,27 +274,22 @@ def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
 
 def joined(e: Emitter, access: Access, values: list[str]) -> str:
     """Return the elements of all parts, lane by lane."""
+    width = access.width
+    size = CHUNK
+    while len(values) > 1:
+        kind = f"<{size} x i{width}>"
+        every = ", ".join(f"i32 {place}" for place in range(2 * size))
+        values = [
+            e.op(f"shufflevector {kind} {a}, {kind} {b}, <{2 * size} x i32> <{every}>")
+            for a, b in zip(values[::2], values[1::2], strict=True)
+        ]
+        size *= 2
     if access.count == 1:
         return values[0]
-    width = access.width
-    half = f"<{2 * CHUNK} x i{width}>"
-    every = ", ".join(f"i32 {place}" for place in range(2 * CHUNK))
-    kind = vector(width)
-    pairs = [
-        e.op(f"shufflevector {kind} {a}, {kind} {b}, <{2 * CHUNK} x i32> <{every}>")
-        for a, b in zip(values[::2], values[1::2], strict=True)
-    ]
-    if len(pairs) == 1:
-        order = [lane + CHUNK * part for lane in range(CHUNK) for part in range(2)]
-        places = ", ".join(f"i32 {each}" for each in order)
-        return e.op(
-            f"shufflevector {half} {pairs[0]}, {half} poison, <{2 * CHUNK} x i32> <{places}>"
-        )
-    order = [lane + CHUNK * part for lane in range(CHUNK) for part in range(4)]
+    order = [lane + CHUNK * part for lane in range(CHUNK) for part in range(access.count)]
     places = ", ".join(f"i32 {each}" for each in order)
-    return e.op(
-        f"shufflevector {half} {pairs[0]}, {half} {pairs[1]}, <{4 * CHUNK} x i32> <{places}>"
-    )
+    kind = f"<{size} x i{width}>"
+    return e.op(f"shufflevector {kind} {values[0]}, {kind} poison, <{size} x i32> <{places}>")
 
 
 def _param_key(
