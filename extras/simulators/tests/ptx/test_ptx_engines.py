@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -237,6 +239,34 @@ def test_a_long_block_ends_when_others_have(monkeypatch: pytest.MonkeyPatch) -> 
     END: st.global.u32 [%y], %t;
     """
     assert launched(body, 2, 1).tolist() == [0, 20_000_000]
+
+
+LARGE_FRAME = """
+import resource
+import numpy as np
+from devmod_simulators.ptx import engines, run_ptx
+
+resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
+loads = "".join(f".reg .b64 %l{k}; ld.global.u64 %l{k}, [%x+{k % 30 * 8}];" for k in range(2600))
+adds = "".join(f"add.u64 %z, %z, %l{k};" for k in range(2600))
+out = np.ones(64, np.uint32)
+text = HEAD + f"mov.u64 %z, 0; {loads} {adds} st.global.u32 [%y], %z; ret; }}"
+run_ptx(text, "k", 1, 1, [out])
+assert out[0] == 2600
+print(engines.summary())
+"""
+
+
+def test_code_with_a_large_frame_has_room_on_the_stack() -> None:
+    environment = {**os.environ, engines.SETTING: "compiled"}
+    run = subprocess.run(
+        [sys.executable, "-c", f"HEAD = {HEAD!r}\n{LARGE_FRAME}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "devmod-simulators: 1 launches compiled, 0 interpreted\n", run.stderr
 
 
 def test_a_block_waits_for_a_later_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
@@ -42,6 +43,10 @@ _LONG = 0.1
 _UNKNOWN_FORMS = (RuntimeError, LookupError, AttributeError, ValueError, TypeError)
 #: The most bytes of the message of an assertion.
 _LONGEST_TEXT = 4096
+#: The characters of a text for LLVM whose code has a frame of at most 100 kB, and the bytes of the
+#: stacks for larger ones: the largest kernels need 8 MB.
+_LARGE_TEXT = 400_000
+_STACK_BYTES = 1 << 24
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
 _MANY_THREADS = 1 << 13
 #: What LLVM's code calls where a processor does not convert halves, and the functions of engine.c.
@@ -68,6 +73,20 @@ def prepare() -> None:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="devmod-simulators")
+
+
+@cache
+def _large_stacks() -> ThreadPoolExecutor:
+    """Return threads for kernels whose code needs more stack than a thread may have."""
+    before = threading.stack_size(_STACK_BYTES)
+    pool = ThreadPoolExecutor(cores(), thread_name_prefix="devmod-simulators-large")
+    try:
+        # A task starts a thread unless another one has no task.
+        all_started = threading.Barrier(cores())
+        wait([pool.submit(all_started.wait) for _ in range(cores())])
+    finally:
+        threading.stack_size(before)
+    return pool
 
 
 @cache
@@ -223,9 +242,15 @@ class _Run:
     def run(self) -> None:
         """Execute all blocks: this thread of the process, and others of a pool."""
         first, *others = self.contexts
-        futures = [_pool().submit(self.drive, each) for each in others]
+        is_large = len(self.compiled.emitter.text) > _LARGE_TEXT
+        pool = _large_stacks() if is_large else _pool()
+        futures = [pool.submit(self.drive, each) for each in others]
         try:
-            self.drive(first)
+            if is_large:
+                futures.append(pool.submit(self.drive, first))
+                wait(futures)
+            else:
+                self.drive(first)
         except BaseException:
             self.stops = True
             raise
