@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -40,7 +41,8 @@ def launched(body: str, grid: int, block: int, count: int = 0, **options: float)
 
 @pytest.fixture(autouse=True)
 def counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Count launches from 0 on, with a cache of its own."""
+    """Count launches from 0 on, with a cache of its own, when nothing is being compiled."""
+    engine.submit(int).result()
     engines.launches.clear()
     engines.reasons.clear()
     monkeypatch.delenv(engines.SETTING, raising=False)
@@ -76,6 +78,24 @@ def test_a_large_kernel_is_interpreted_while_it_is_compiled(
     assert executed() == (1, 1)
 
 
+def test_a_small_kernel_does_not_wait_long_for_the_compilation_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_LONGEST_WAIT", 0.01)
+    is_over = threading.Event()
+    other = engine.submit(is_over.wait)
+    try:
+        assert launched("st.global.u32 [%y], %v;", 1, 2).tolist() == [0, 1]
+        assert executed() == (0, 1)
+        assert engines.reasons == {"k": "it is being compiled"}
+    finally:
+        is_over.set()
+    other.result()
+    engine.submit(int).result()
+    launched("st.global.u32 [%y], %v;", 1, 2)
+    assert executed() == (1, 1)
+
+
 def test_instructions_of_calls_count_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MANY_INSTRUCTIONS", 40)
     call = "{ .param .b32 a; st.param.b32 [a], %r; call (a), FUNCTION, (a); ld.param.b32 %r, [a]; }"
@@ -105,7 +125,7 @@ def test_a_small_kernel_gets_better_code(
     module = Module(f"{HEAD}st.global.u32 [%y], %v; ret; }}")
     compiled = engine.CompiledKernel(module.program("k"))
     compiled.ran(1.0)
-    engine._compiler().submit(int).result()
+    engine.submit(int).result()
     assert len(compiled.codes) == codes
 
 

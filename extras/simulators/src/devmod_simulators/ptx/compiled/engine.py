@@ -25,7 +25,7 @@ from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
 from devmod_simulators.ptx.ptx_types import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from devmod_simulators.ptx.columns import Launch
     from devmod_simulators.ptx.memory import Arena
@@ -41,6 +41,8 @@ MOST_IMPROVED = 1500
 _LONG = 0.1
 #: What a form raises that the interpreter may know, as for its own decoders.
 _UNKNOWN_FORMS = (RuntimeError, LookupError, AttributeError, ValueError, TypeError)
+#: The most seconds for which a small kernel waits for the compilation of another one.
+_LONGEST_WAIT = 1.0
 #: The most bytes of the message of an assertion.
 _LONGEST_TEXT = 4096
 #: The characters of a text for LLVM whose code has a frame of at most 100 kB, and the bytes of the
@@ -92,6 +94,21 @@ def _large_stacks() -> ThreadPoolExecutor:
 @cache
 def _compiler() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="devmod-simulators-compiler")
+
+
+#: The latest task of that thread, which does them in order.
+_latest: list[Future[Any]] = []
+
+
+def submit(task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Compile in the background. llvmlite has one lock: other compilations wait for this one."""
+    _latest[:] = [_compiler().submit(task, *arguments)]
+    return _latest[0]
+
+
+def is_compiling() -> bool:
+    """Return whether there is a compilation in the background."""
+    return any(not each.done() for each in _latest)
 
 
 def cores() -> int:
@@ -146,7 +163,7 @@ class CompiledKernel:
         self.seconds += seconds
         is_small = self.emitter.graph.count <= MOST_IMPROVED
         if is_small and before < _LONG <= self.seconds:
-            _compiler().submit(self.improve)
+            submit(self.improve)
 
     def improve(self) -> None:
         """Compile once more."""
@@ -362,10 +379,13 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
         The interpreter executes the kernel.
     """
     if program.compiled is None:
-        if waits or _size(program) < MANY_INSTRUCTIONS:
+        is_small = _size(program) < MANY_INSTRUCTIONS
+        if waits or (is_small and not is_compiling()):
             program.compiled = _compile(program)
         else:
-            program.compiled = _compiler().submit(_compile, program)
+            program.compiled = submit(_compile, program)
+            if is_small:
+                wait([program.compiled], _LONGEST_WAIT)
     if isinstance(program.compiled, Future):
         if not waits and not program.compiled.done():
             return None
