@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -94,6 +95,24 @@ def test_a_small_kernel_does_not_wait_long_for_the_compilation_of_another(
     engine.submit(int).result()
     launched("st.global.u32 [%y], %v;", 1, 2)
     assert executed() == (1, 1)
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_child_that_was_forked_launches(compiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "cores", lambda: 2)
+    monkeypatch.setattr(engine, "_MANY_THREADS", 0)
+    launched("st.global.u32 [%y], %v;", 20, 64)
+    is_over = threading.Event()
+    if compiles:
+        engine.submit(is_over.wait)
+    child = os.fork()
+    if not child:
+        signal.alarm(120)
+        result = launched("add.u32 %v, %v, 1; st.global.u32 [%y], %v;", 20, 64)
+        is_right = (result == np.arange(1, 20 * 64 + 1)).all()
+        os._exit(0 if is_right and executed() == ((1, 1) if compiles else (2, 0)) else 1)
+    is_over.set()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_instructions_of_calls_count_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:

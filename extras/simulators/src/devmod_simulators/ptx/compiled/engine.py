@@ -10,13 +10,22 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from devmod_simulators.drivers.build import UnavailableError
 from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.graph import Graph, UnsupportedError
-from devmod_simulators.ptx.compiled.jit import BETTER, FIRST, Code, compile_text, llvm, missing
+from devmod_simulators.ptx.compiled.jit import (
+    BETTER,
+    FIRST,
+    Code,
+    compile_text,
+    give_up,
+    llvm,
+    missing,
+)
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
@@ -96,19 +105,39 @@ def _compiler() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="devmod-simulators-compiler")
 
 
-#: The latest task of that thread, which does them in order.
-_latest: list[Future[Any]] = []
+#: The tasks of that thread.
+_tasks: WeakSet[Future[Any]] = WeakSet()
 
 
 def submit(task: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Compile in the background. llvmlite has one lock: other compilations wait for this one."""
-    _latest[:] = [_compiler().submit(task, *arguments)]
-    return _latest[0]
+    future: Future[Any] = _compiler().submit(task, *arguments)
+    _tasks.add(future)
+    return future
 
 
 def is_compiling() -> bool:
     """Return whether there is a compilation in the background."""
-    return any(not each.done() for each in _latest)
+    return any(not each.done() for each in _tasks)
+
+
+_compiled_at_fork: list[bool] = []
+
+
+def _before_fork() -> None:
+    _compiled_at_fork[:] = [is_compiling()]
+
+
+def _after_fork_in_child() -> None:
+    """Forget the threads, which a child does not have, and LLVM if one of them used it."""
+    if any(_compiled_at_fork):
+        give_up()
+    _tasks.clear()
+    for pool in (_pool, _large_stacks, _compiler):
+        pool.cache_clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 def cores() -> int:
@@ -378,6 +407,8 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
     UnsupportedError
         The interpreter executes the kernel.
     """
+    if isinstance(program.compiled, Future) and program.compiled not in _tasks:
+        program.compiled = None  # a task of this process's parent
     if program.compiled is None:
         is_small = _size(program) < MANY_INSTRUCTIONS
         if waits or (is_small and not is_compiling()):

@@ -13,6 +13,10 @@ FIRST, BETTER = 0, 2
 OLDEST = (20,)
 
 
+#: Not empty in a child whose parent held the lock of llvmlite when it was forked.
+_forked: list[bool] = []
+
+
 class Code:
     """A function of machine code, and what keeps it."""
 
@@ -24,6 +28,8 @@ class Code:
 @cache
 def _load() -> tuple[Any, str]:
     """Return llvmlite's binding, or None and the reason."""
+    if _forked:
+        return None, "this process was forked while LLVM compiled"
     try:
         binding = importlib.import_module("llvmlite.binding")
         version = binding.llvm_version_info
@@ -44,6 +50,12 @@ def _load() -> tuple[Any, str]:
 def llvm() -> Any:
     """Return llvmlite's binding, ready for this machine; None if it cannot be used."""
     return _load()[0]
+
+
+def give_up() -> None:
+    """Let `llvm` return None from now on."""
+    _forked.append(True)
+    _load.cache_clear()
 
 
 def missing() -> str:
