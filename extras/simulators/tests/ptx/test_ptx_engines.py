@@ -308,6 +308,24 @@ def test_code_with_a_large_frame_has_room_on_the_stack() -> None:
     assert run.stdout == "devmod-simulators: 1 launches compiled, 0 interpreted\n", run.stderr
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("s8", -128), ("u8", 128), ("s16", 384)])
+def test_a_function_loads_a_part_of_an_argument(kind: str, expected: int) -> None:
+    function = f"""
+    .func (.param .b32 b) widen(.param .b32 a) {{
+    .reg .b32 %r; ld.param.{kind} %r, [a]; st.param.b32 [b], %r; ret; }}
+    """
+    head = HEAD.replace(".visible", f"{function} .visible")
+    body = """
+    { .param .b32 a; .param .b32 b; add.u32 %v, %v, 0x10180;
+    st.param.b32 [a], %v; call (b), widen, (a); ld.param.b32 %v, [b]; }
+    st.global.u32 [%y], %v; ret; }
+    """
+    out = np.zeros(3, np.uint32)
+    run_ptx(head + body, "k", 1, 3, [out])
+    assert out.view(np.int32).tolist() == [expected, expected + 1, expected + 2]
+    assert executed() == (1, 0)
+
+
 def test_a_block_waits_for_a_later_one() -> None:
     body = """
     setp.ne.u32 %p, %u, 0; @%p bra SET;

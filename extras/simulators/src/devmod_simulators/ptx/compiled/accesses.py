@@ -298,6 +298,10 @@ def _param_key(
     """Return the key of a part of a parameter. One that is read is one that is written."""
     key = (e.copy.number, "param", name, place, width)
     if known and key not in e.registers:
+        # Compilers pass a char as 32 bits, of which the function loads 8.
+        for wider in (16, 32):
+            if width < wider and (*key[:4], wider) in e.registers:
+                return (*key[:4], wider)
         raise UnsupportedError(f"a part of the parameter {name} that nothing writes")
     for other in e.registers:
         if other[:3] == key[:3] and other != key and len(other) == 5:
@@ -319,7 +323,10 @@ def _ld(e: Emitter, d: Decoder) -> None:
         name, place = parameter
         for number, part in enumerate(parts):
             key = _param_key(e, name, place + number * width // 8, width, known=True)
-            e.target(part, e.read(key), kind)
+            value = e.read(key)
+            if key[4] > width:
+                value = e.op(f"trunc {vector(key[4])} {value} to {vector(width)}")
+            e.target(part, value, kind)
         return
     own = d.parameter(1) if isinstance(d.operands[1], Address) else None
     if own is not None:
