@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import json
 import sys
 import textwrap
@@ -103,11 +104,95 @@ def test_the_digest_of_values_of_several_forms() -> None:
 
 
 def test_a_local_name_hides_a_global_object_but_no_constant() -> None:
-    kernel = "def kernel(x, SCALE):\n    MODE = x\n    return MODE\n"
-    plain = source_digest(functions(kernel=kernel))
-    assert plain == source_digest(functions(kernel=kernel, values={"SCALE": Constexpr(9)}))
+    kernel = "def kernel(x, SCALE):\n    MODE = x\n    tools = x\n    return MODE\n"
+    constant = source_digest(functions(kernel=kernel))
+    assert constant == source_digest(functions(kernel=kernel, values={"SCALE": Constexpr(9)}))
+    plain = source_digest(functions(kernel=kernel, values={"MODE": object()}))
     assert plain == source_digest(functions(kernel=kernel, values={"MODE": Constexpr(object())}))
     assert plain != source_digest(functions(kernel=kernel, values={"MODE": 8}))
+
+
+@pytest.mark.row("R60")
+def test_a_constant_that_is_used_before_a_local_name_hides_it() -> None:
+    kernel = "def kernel(x):\n    y = x + MODE\n    MODE = y * tools.FACTOR\n    tools = MODE\n"
+    tools = [ModuleType("tools"), ModuleType("tools")]
+    for number, each in enumerate(tools):
+        each.FACTOR = Constexpr(number)  # type: ignore[attr-defined]
+    digests = {
+        source_digest(functions(kernel=kernel, values={"MODE": Constexpr(mode), "tools": each}))
+        for mode in ("fast", "slow", None, 1j)
+        for each in tools
+    }
+    assert len(digests) == 8
+
+
+@pytest.mark.row("R60")
+def test_the_defaults_of_what_is_called_are_those_of_its_definition() -> None:
+    def kernel_with(value: object, keyword: object = 0) -> Jit:
+        helper = "def helper(x, k=value, *, other=keyword):\n    return x + k\n"
+        scope = {"value": value, "keyword": keyword}
+        exec(helper, scope)
+        scope.update(value="later", keyword="later")
+        return functions(kernel=KERNEL, values={"MODE": Jit(scope["helper"], helper)})
+
+    made = [(1,), (True,), (1.0,), (0.0,), (-0.0,), (1, 2), (Constexpr(2),)]
+    digests = [source_digest(kernel_with(*values)) for values in made]
+    assert len(set(digests)) == len(made)
+    assert digests == [source_digest(kernel_with(*values)) for values in made]
+
+
+@pytest.mark.row("R60")
+def test_a_value_whose_content_cannot_be_compared_has_no_digest() -> None:
+    deep: Any = 1
+    for _ in range(12):
+        deep = (deep,)
+
+    def refused(kernel: str, value: Any) -> str:
+        made = functions(kernel=f"def kernel(x):\n    return {kernel}\n", values={"used": value})
+        return refusal(UnsupportedError, source_digest, made)
+
+    assert refused("getattr(tools, x)", 1) == "it uses the module tools as a value"
+    assert refused("used.size", Constexpr(object())) == (
+        "it uses an object of builtins.object, whose content has no text"
+    )
+    assert refused("used", deep) == "it uses a value that is nested more than 8 times"
+    own = ModuleType("triton.language")
+    kernel = "def kernel(x):\n    return hasattr(used, 'f') or tools.missing\n"
+    assert source_digest(functions(kernel=kernel, values={"used": own}))
+
+
+@pytest.mark.row("R60")
+def test_a_function_of_python_that_another_package_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+import functools
+
+def size():
+    return 1
+
+def mark(fn):
+    @functools.wraps(fn)
+    def wrapper(*args):
+        return fn(*args)
+    wrapper.__triton_builtin__ = True
+    return wrapper
+
+@mark
+def builtin(x):
+    return size()
+"""
+    digests = set()
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        text = source.replace("return 1", "return 2") if number == 2 else source
+        (folder / "marked.py").write_text(text)
+        monkeypatch.syspath_prepend(str(folder))
+        module = importlib.import_module("marked")
+        digests.add(source_digest(functions(values={"MODE": module.builtin})))
+        del sys.modules["marked"]
+    assert len(digests) == 2
 
 
 def test_functions_that_call_each_other_and_those_of_a_closure() -> None:

@@ -71,6 +71,8 @@ RECORD_VARIABLE = "DEVMOD_TRITON_RECORD"
 TARGETS_VARIABLE = "DEVMOD_TRITON_TARGETS"
 #: Triton's variable, and what it names.
 MANAGER = {"TRITON_CACHE_MANAGER": "devmod_runtime.triton:CacheManager"}
+#: Triton's own package, whose version an identity has.
+_TRITON = "triton"
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
 
 
@@ -135,6 +137,11 @@ def _import_name(module: str) -> str:
 def source_digest(function: Any) -> str:
     """Return a digest of the source of a JIT function, of all that it calls, and of the global
     constants that they use. It depends on no path and no line number.
+
+    Raises
+    ------
+    UnsupportedError
+        They use a value whose content cannot be compared.
     """
     walk = _Walk()
     walk.add(function, 0)
@@ -148,7 +155,7 @@ class _Walk:
         self.texts: list[str] = []
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
-        self._package = ""
+        self._packages: set[str] = set()
 
     def add(self, value: Any, depth: int) -> None:
         """Add the texts of a value that a function uses."""
@@ -160,6 +167,9 @@ class _Walk:
         elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
             self.texts.append(f"{type(value).__name__} {value!r}")
         elif isinstance(value, ModuleType):
+            # getattr(), or another name of it, may take anything from it.
+            if value.__name__.partition(".")[0] != _TRITON:
+                raise UnsupportedError(f"it uses the module {value.__name__} as a value")
             self.texts.append(f"module {value.__name__}")
         elif isinstance(value, (tuple, list, set, frozenset, dict)):
             self._add_items(value, depth)
@@ -167,14 +177,15 @@ class _Walk:
             self._add_callable(value, depth)
         else:
             text = repr(value)
+            name = f"{type(value).__module__}.{type(value).__qualname__}"
             if " at 0x" in text:
-                text = ""
-            self.texts.append(f"{type(value).__module__}.{type(value).__qualname__} {text}")
+                raise UnsupportedError(f"it uses an object of {name}, whose content has no text")
+            self.texts.append(f"{name} {text}")
 
     def _add_items(self, value: Any, depth: int) -> None:
         self.texts.append(f"{type(value).__name__} {len(value)}")
         if depth > MAX_DEPTH:
-            return
+            raise UnsupportedError(f"it uses a value that is nested more than {MAX_DEPTH} times")
         items: Iterable[Any] = value
         if isinstance(value, dict):
             items = value.items()
@@ -192,27 +203,35 @@ class _Walk:
         inner = value
         while not isinstance(inner, (FunctionType, type)) and hasattr(inner, "fn"):
             inner = inner.fn
+        if isinstance(inner, FunctionType):
+            inner = inspect.unwrap(inner)
         module = _import_name(str(getattr(inner, "__module__", "")))
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
         self.texts.append(f"{module}:{name} {getattr(value, 'noinline', None)}")
-        self._package = self._package or module.partition(".")[0]
+        package = module.partition(".")[0]
         text = getattr(value, "src", None)
+        if isinstance(text, str) or getattr(value, "__triton_builtin__", False):
+            self._packages.add(package)
         if not isinstance(text, str):
-            text = self._python_text(inner, module)
+            text = self._python_text(inner, package)
         self.texts.append(text)
         if text:
+            # Python evaluates them once, so the names in the source may have other values now.
+            for defaults in ("__defaults__", "__kwdefaults__"):
+                self.add(getattr(inner, defaults, None), depth)
             for chain, used in _used(text, inner):
                 self.texts.append(chain)
                 self.add(used, depth)
 
-    def _python_text(self, inner: Any, module: str) -> str:
-        """Return the source of a function or a class of Python; "" for one of another package:
-        Triton calls no function of Python but its own, and those that a project marks as such.
+    def _python_text(self, inner: Any, package: str) -> str:
+        """Return the source of a function or a class of Python; "" for one of a package without
+        Triton functions: Triton calls no function of Python but its own, which its version stands
+        for, and those that a project marks as such.
         """
         is_function = isinstance(inner, FunctionType)
         if not is_function and not hasattr(inner, "__triton_aggregate__"):
             return ""
-        if module.partition(".")[0] != self._package:
+        if package == _TRITON or package not in self._packages:
             return ""
         try:
             return inspect.getsource(inner)
@@ -238,19 +257,25 @@ def _used(text: str, inner: Any) -> Iterator[tuple[str, Any]]:
         if first in params or first not in scope:
             continue
         value = scope[first]
-        if first in stored and not _is_plain(value):
+        if first in stored and not isinstance(value, ModuleType) and not _is_plain(value):
             continue
         for name in rest:
             try:
                 value = getattr(value, name)
             except Exception:  # noqa: BLE001 - the attribute of a result, or a property that fails
+                if isinstance(value, ModuleType):  # a branch that Triton does not compile
+                    value = None
                 break
-        yield chain, value
+        if first not in stored or _is_plain(value):
+            yield chain, value
 
 
 def _is_plain(value: Any) -> bool:
     """Return whether a global value may be used in code, although a local name hides it later."""
-    return callable(value) or isinstance(value, (bool, int, float, str, tuple))
+    if type(value).__name__ == "constexpr" and hasattr(value, "value"):
+        return _is_plain(value.value)
+    plain = (bool, int, float, complex, str, bytes, tuple, enum.Enum)
+    return value is None or callable(value) or isinstance(value, plain)
 
 
 @lru_cache(maxsize=4096)
