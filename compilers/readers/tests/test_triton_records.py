@@ -297,6 +297,21 @@ def test_constants_as_json() -> None:
     assert refusal(UnsupportedError, encode, 1j) == "the constant 1j is a complex"
 
 
+@pytest.mark.row("R60")
+def test_constants_that_compare_equal_and_differ_in_code() -> None:
+    class Mode(enum.IntEnum):
+        FAST = 1
+
+    values = (1, True, 1.0, 0, 0.0, -0.0, False, None, "1", 2**64, 2**64 + 1, 1e-9, (1,), ((1,),))
+    texts = [json.dumps(encode(value)) for value in values]
+    assert len(set(texts)) == len(values)
+    arguments = [{"N": {"value": encode(value)}} for value in values]
+    text = write_record("3.9.0", [Specialization("m:f", each, {}) for each in arguments])
+    found = [json.dumps(kernel.arguments) for kernel in read_record(text, "")[1]]
+    assert sorted(found) == sorted(map(json.dumps, arguments))
+    assert refusal(UnsupportedError, encode, Mode.FAST) == f"the constant {Mode.FAST!r} is an enum"
+
+
 def test_the_options_of_a_record() -> None:
     defaults = {"num_warps": 4, "enable_fp_fusion": True, "arch": "sm80", "maxnreg": None}
     given = {**defaults, "num_warps": 8, "arch": "sm90"}

@@ -435,6 +435,8 @@ def encode(value: Any, *, digests: bool = False) -> Any:
     """
     if type(value).__name__ == "constexpr" and hasattr(value, "value"):
         return encode(value.value, digests=digests)
+    if isinstance(value, enum.Enum):  # one of IntEnum differs from its int: by "is", and its name
+        raise UnsupportedError(f"the constant {value!r} is an enum")
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
