@@ -401,3 +401,90 @@ def test_without_devmod_targets_the_module_of_interop_serves_alone() -> None:
         "True devmod_runtime.triton",
         "devmod.interop.triton.load cannot be used here: devmod-targets is not installed. To add it: pip install devmod-targets",
     ]
+
+
+#: A fork while another thread is in a hook: its thread may have that one's number.
+FORK_IN_A_HOOK = """
+import os, threading
+import triton.knobs as s
+import kernels_of_test as k
+from devmod_runtime.triton import serve
+
+is_in, may_go = threading.Event(), threading.Event()
+
+def wait(**arguments):
+    if os.getpid() == parent and threading.current_thread() is other:
+        is_in.set()
+        may_go.wait()
+
+parent = os.getpid()
+if {before}:
+    s.runtime.jit_cache_hook = wait
+serve("k.devmod")
+from devmod_runtime._triton import hooks
+if not {before}:
+    hooks._BEFORE._act = wait
+other = threading.Thread(target=lambda: k.add.launch("*fp32", "i32"))
+other.start()
+is_in.wait()
+child = os.fork()
+if not child:
+    hooks._BEFORE._act = hooks._find
+    thread = threading.Thread(target=lambda: print(k.add.launch("*fp32", "i32"), flush=True), daemon=True)
+    thread.start()
+    thread.join(20)
+    os._exit(thread.is_alive())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+may_go.set()
+other.join()
+"""
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["the other hook", "the lock"])
+def test_a_fork_is_served_while_another_thread_is_in_a_hook(folder: Path, before: bool) -> None:
+    write("k.devmod", module("add", b"1"))
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_IN_A_HOOK.replace("{before}", str(before))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["b'1'", "0"]
+
+
+def test_a_fork_has_files_of_its_own() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = (
+        "import os, kernels_of_test as k\nk.add.launch('*fp32', 'i32')\n"
+        "from devmod_runtime._triton.hooks import server\n"
+        "def paths():\n    k.add.launch('*fp32', 'i32')\n"
+        "    return [path for group in server._groups.values() for path in group.values()]\n"
+        "before = paths()\n"
+        "if not os.fork():\n    own = paths()\n    print(len(own), set(own).isdisjoint(before), flush=True)\n    server._close(os.getpid())\n    os._exit(0)\n"
+        "os.wait()\nprint(all(map(os.path.exists, before)))\n"
+    )
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER)[0] == ["2 True", "True"]
+
+
+def test_threads_are_served_at_once() -> None:
+    write("k.devmod", module("add", b"1"), module("scale", b"2"))
+    script = """
+import sys, threading
+import kernels_of_test as k, triton
+sys.setswitchinterval(1e-6)
+barrier, found = threading.Barrier(8), []
+
+def work(number):
+    barrier.wait()
+    for _ in range(20):
+        kernel = (k.add, k.scale)[number % 2]
+        found.append((kernel.launch("*fp32", "i32"), number % 2))
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+print(len(found), set(found) == {(b"1", 0), (b"2", 1)}, triton.compiled)
+"""
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["160 True []"], "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from threading import get_ident
+from threading import local
 from typing import Any
 
 from devmod_readers.triton import RECORD_VARIABLE
@@ -24,8 +24,9 @@ class _Hook:
         self._name = name
         self._act = act
         self._before: Callable[..., Any] | None = None
-        #: The threads in a call: a hook that was set later may call this one, and be called by it.
-        self._calling: set[int] = set()
+        #: Of the thread: a hook that was set later may call this one, and be called by it. A set of
+        #: threads would have those of the parent in a fork, whose numbers come again.
+        self._thread = local()
 
     def install(self, knobs: Any) -> None:
         """Set the hook, also if another was set in the meantime. An old Triton may not have it."""
@@ -37,17 +38,16 @@ class _Hook:
 
     def __call__(self, **arguments: Any) -> bool:
         """Return what the other hook returns, or False: True would skip a launch."""
-        thread = get_ident()
-        if thread in self._calling:
+        if getattr(self._thread, "is_calling", False):
             return False
-        self._calling.add(thread)
+        self._thread.is_calling = True
         try:
             if self._before is not None and self._before(**arguments):
                 return True
             with lock:
                 self._act(**arguments)
         finally:
-            self._calling.discard(thread)
+            self._thread.is_calling = False
         return False
 
 

@@ -37,7 +37,10 @@ _MAX_REPORTED = 4
 _MEMORY = "/dev/shm"  # noqa: S108 - in it is a new folder
 
 #: Held while Triton's hooks and files are changed.
-lock = RLock()
+lock: Any = RLock()
+# Windows has no forks. A thread of the parent may hold the lock, which no child has.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: lock._is_owned() or lock._at_fork_reinit())
 
 
 def words() -> list[str]:
@@ -199,6 +202,7 @@ class Server:
         if answer is None:
             return None
         with lock:
+            self.folder()
             group = self._groups.get((key, file))
             if group is None or not all(map(os.path.exists, group.values())):
                 group = self._unpack(answer, key, os.path.splitext(file)[0])
@@ -245,7 +249,8 @@ class Server:
         with lock:
             if self._folder_pid == os.getpid():
                 return self._folder
-            self._stack = ExitStack()  # that of the parent is its own
+            self._stack = ExitStack()  # that of the parent is its own, as are its files
+            self._groups.clear()
             try:
                 self._folder = self._stack.enter_context(temporary_folder())
             except OSError as error:
