@@ -151,6 +151,18 @@ def test_a_changed_source_is_compiled(folder: Path) -> None:
 
 
 @pytest.mark.row("R60")
+def test_another_kernel_with_the_same_key_of_triton_is_compiled() -> None:
+    write("k.devmod", module("add", b"old"))
+    script = (
+        "import kernels_of_test as k\nfor k.SCALE in (3, 4, 3):\n"
+        "    print(k.add.launch('*fp32', 'i32'))\n"
+    )
+    lines, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["b'old'", "b'compiled'", "b'old'"]
+    assert error.endswith("its source has changed\n")
+
+
+@pytest.mark.row("R60")
 def test_strict_is_an_error_that_says_what_to_record() -> None:
     write("k.devmod", module("add", b"1"))
     script = (

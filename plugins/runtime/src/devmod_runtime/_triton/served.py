@@ -118,6 +118,8 @@ class Server:
             seen = inspect(jit, compile)
             specialization = str(seen.specialization)
             self._seen.add(seen.key)
+            # Triton's key may be that of another kernel: it has no values of defaults.
+            self._answers.pop(seen.key, None)
             reason = self._answer(seen)
         except DevmodError as error:  # a damaged kernel
             reason = str(error)
