@@ -209,6 +209,10 @@ def test_why_a_kernel_of_the_file_does_not_fit() -> None:
             "knobs.compilation.override is set": {
                 "before": f"{knobs}s.compilation.override = True\n"
             },
+            "knobs.amd.swap_mir is set": {"before": f"{knobs}s.amd.swap_mir = '/mir'\n"},
+            "knobs.amd.scalarize_packed_fops is set": {
+                "before": f"{knobs}s.amd.scalarize_packed_fops = True\n"
+            },
             "add_stages_inspection_hook changes Triton's passes": {
                 "before": f"{knobs}s.runtime.add_stages_inspection_hook = print\n"
             },

@@ -18,6 +18,19 @@ from devmod_readers.triton import (
     parts_of,
 )
 
+#: Settings that ask for a compile, or change code and are not in Triton's key: the group and the
+#: name of each.
+_CODE_SETTINGS = (
+    ("amd", "buffer_ops_analyze_small_tensor_range"),
+    ("amd", "codegen_path"),
+    ("amd", "scalarize_packed_fops"),
+    ("amd", "swap_mir"),
+    ("compilation", "always_compile"),
+    ("compilation", "dump_ir"),
+    ("compilation", "override"),
+    ("nvidia", "mock_ptx_version"),
+)
+
 
 class Seen(NamedTuple):
     """A specialization as Triton has it here and now."""
@@ -84,7 +97,7 @@ def unusual_setting() -> str:
     knobs = import_module("triton.knobs")
     if getattr(knobs.runtime, "add_stages_inspection_hook", None) is not None:
         return "add_stages_inspection_hook changes Triton's passes"
-    for name in ("override", "dump_ir", "always_compile"):
-        if getattr(knobs.compilation, name, False):
-            return f"knobs.compilation.{name} is set"
+    for group, name in _CODE_SETTINGS:
+        if getattr(getattr(knobs, group, None), name, None):
+            return f"knobs.{group}.{name} is set"
     return ""
