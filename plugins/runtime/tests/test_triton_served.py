@@ -91,8 +91,11 @@ def module(
         "environment": {},
     }
     fmt = changes.pop("fmt", "ptx")
+    recorded = changes.pop("recorded", {})
     parts = parts_of(**fields | changes)
-    text = json.dumps({"parts": parts._asdict(), "metadata": {"name": name, "shared": 0}})
+    text = json.dumps(
+        {"parts": parts._asdict() | recorded, "metadata": {"name": name, "shared": 0}}
+    )
     info = devmod.FunctionInfo(name, ["handle", "int32"])
     fmap = {f"{name}.{parts.identity}": info}
     payload = Payload("cuda", code, fmt, fmap, {"json": text})
@@ -246,6 +249,16 @@ def test_damaged_files_and_those_that_a_policy_refuses_serve_nothing(folder: Pat
     lines, error = run(DEVMOD_TRITON="k.devmod", **MANAGER)
     assert lines == ["b'compiled' b'scaled' b'compiled'", "['add', 'add']"]
     assert "k.devmod': the cuda module with 'add." in error
+    changed = data.replace(b'"name": "add"', b'"name": "odd"')
+    assert changed != data
+    (folder / "k.devmod").write_bytes(changed)
+    lines, error = run(DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["b'compiled' b'scaled' b'compiled'", "['add', 'add']"]
+    assert "has no metadata of Triton" in error
+    write("k.devmod", module("add", b"1", recorded={"triton": "3.7.1"}))
+    lines, error = run(DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines[0].startswith("b'compiled' ")
+    assert "has the metadata of another kernel" in error
     (folder / "policy.toml").write_text("")
     script = (
         "try:\n    import kernels_of_test as k; k.add.launch('*fp32', 'i32')\n"

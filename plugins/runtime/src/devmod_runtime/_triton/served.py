@@ -52,8 +52,7 @@ class _Answer(NamedTuple):
     """What the cache manager returns for a key of Triton."""
 
     module: Any
-    hash: str
-    libraries: Any
+    metadata: dict[str, Any]
 
 
 class Server:
@@ -143,7 +142,11 @@ class Server:
         is_text = os.environ.get("CUDA_FORCE_PTX_JIT") == "1"
         module = min(modules, key=lambda each: (each.format == "ptx") != is_text)
         _check(module)
-        self._answers[seen.key] = _Answer(module, seen.hash, seen.libraries)
+        entry = _entry_of(module)
+        if entry["parts"] != parts._asdict():
+            raise FormatError(f"{module.subject} has the metadata of another kernel")
+        metadata = entry["metadata"] | {"hash": seen.hash, "extern_libs": seen.libraries}
+        self._answers[seen.key] = _Answer(module, metadata)
         return ""
 
     def _difference(self, parts: Parts) -> str:
@@ -213,11 +216,9 @@ class Server:
         return group
 
     def _unpack(self, answer: _Answer, key: str, stem: str) -> dict[str, str]:
-        metadata = dict(_entry_of(answer.module)["metadata"])
-        metadata.update(hash=answer.hash, extern_libs=answer.libraries)
         binary = f"{stem}.{_EXTENSIONS[answer.module.kind]}"
         contents = {binary: bytes(answer.module.code)}
-        contents[f"{stem}.json"] = json.dumps(metadata).encode()
+        contents[f"{stem}.json"] = json.dumps(answer.metadata).encode()
         folder = os.path.join(self.folder(), key)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return {name: _write(folder, name, data) for name, data in contents.items()}
