@@ -373,6 +373,9 @@ def test_what_is_no_record() -> None:
     deep: Any = "i32"
     for _ in range(10):
         deep = [deep]
+    deep_value: Any = 1
+    for _ in range(400):
+        deep_value = {"tuple": [deep_value]}
     good = {"function": "a:f", "arguments": {}}
     check_texts(
         {
@@ -398,7 +401,36 @@ def test_what_is_no_record() -> None:
             "k.json: kernel 1 (a:f), argument 'x': a tuple is nested more than 8 times": kernel(
                 {**good, "arguments": {"x": deep}}
             ),
+            "k.json: kernel 1 (a:f), argument 'y': a tuple is nested more than 8 times": kernel(
+                {**good, "arguments": {"y": {"value": deep_value}}}
+            ),
+            "k.json: kernel 1 (a:f), argument 'z': expected a constant, or an object such as {\"type\": \"fp16\"}, got {'function': 'os'}": kernel(
+                {**good, "arguments": {"z": {"value": {"function": "os"}}}}
+            ),
+            f'k.json: kernel 1: expected "function", such as "package.module:add", got \'{"a" * 99}…': kernel(
+                {**good, "function": f"{'a' * 1_000_000}:f"}
+            ),
+            "k.json: kernel 1 (a:f) has more than 4096 arguments and options": kernel(
+                {**good, "arguments": dict.fromkeys(map(str, range(5000)), "i32")}
+            ),
+            "k.json has more than 131072 kernels": json.dumps(
+                {"triton": "3.9.0", "kernels": [0] * 1_000_000}
+            ),
+            "k.json: kernel 1 (a:f), option 'ptx_options': expected options of ptxas that name no file, such as '-O1', got '-v -o /x'": kernel(
+                {**good, "options": {"ptx_options": "-v -o /x"}}
+            ),
             'k.json: expected "choices" to be a list of objects': '{"triton": "3.9.0", "kernels": [], "choices": [1]}',
         },
         refused,
     )
+
+
+def test_options_of_the_assembler_name_no_file() -> None:
+    def read(options: Any) -> Any:
+        kernel = Specialization("a:f", {}, {"ptx_options": options})
+        return read_record(write_record("3.9.0", [kernel]), "k.json")[1][0].options["ptx_options"]
+
+    for good in (None, "-O1", "-O3 --maxrregcount=64", "--fmad=false  -v"):
+        assert read(good) == good
+    for bad in ("-o x", "-o=x", "-ox", "--output-file=x", "-optf=x", "x.ptx", "-I/x", "-O1\t-o", 3):
+        assert refusal(FormatError, read, bad)

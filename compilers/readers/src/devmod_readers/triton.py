@@ -38,14 +38,19 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from devmod.errors import FormatError
 
-#: The bounds of a record: its bytes, its kernels, and the depth of a tuple.
+#: The bounds of a record: its bytes, its kernels, the depth of a tuple, the characters of a name,
+#: and the arguments and options of a kernel.
 MAX_BYTES = 1 << 26
 MAX_KERNELS = 1 << 17
 MAX_DEPTH = 8
+MAX_NAME = 1024
+MAX_ARGUMENTS = 4096
+#: The characters of a value in a message.
+MAX_SHOWN = 100
 #: The length of an identity, in characters.
 IDENTITY = 32
 #: Variables that Triton adds to its key, and that change no code, or an option that is compared.
@@ -63,6 +68,9 @@ TARGET_OPTIONS = frozenset(
 )
 #: Options that a record always has: Triton 3.10 has another default.
 _ALWAYS = ("enable_fp_fusion",)
+#: The option with words for ptxas; and one of them: not -o, --output-file, --options-file, a path.
+_ASSEMBLER = "ptx_options"
+_ASSEMBLER_OPTION = re.compile(r"(?:--?(?!o)[A-Za-z][A-Za-z0-9-]*(?:=[A-Za-z0-9,-]+)?)?")
 #: The hints of an argument, by the attribute of Triton that each is.
 HINTS = {("tt.divisibility", 16): "16", ("tt.pointer_range", 32): "2G"}
 #: The folder to which a program below `devmod triton record` writes what it compiles.
@@ -574,19 +582,29 @@ def _read_kernel(fields: Any, place: str) -> Specialization:
     if not isinstance(fields, dict):
         raise FormatError(f"{place}: expected an object")
     function = fields.get("function")
-    if not isinstance(function, str) or not _FUNCTION.fullmatch(function):
+    if not _is_function(function):
         raise FormatError(
-            f'{place}: expected "function", such as "package.module:add", got {function!r}'
+            f'{place}: expected "function", such as "package.module:add", got {_short(function)}'
         )
     arguments = fields.get("arguments")
     options = fields.get("options", {})
     if not isinstance(arguments, dict) or not isinstance(options, dict):
         raise FormatError(f'{place} ({function}): expected "arguments" and "options" to be objects')
+    if len(arguments) + len(options) > MAX_ARGUMENTS:
+        raise FormatError(
+            f"{place} ({function}) has more than {MAX_ARGUMENTS} arguments and options"
+        )
     for name, argument in arguments.items():
-        _check_argument(argument, f"{place} ({function}), argument {name!r}", 0)
+        _check_argument(argument, f"{place} ({function}), argument {_short(name)}", 0)
     for name, value in options.items():
+        if name == _ASSEMBLER and not _is_assembler_text(value):
+            raise FormatError(
+                f"{place} ({function}), option {name!r}: expected options of ptxas that name no file, such as '-O1', got {_short(value)}"
+            )
         if not (value is None or isinstance(value, (bool, int, float, str))):
-            raise FormatError(f"{place} ({function}), option {name!r}: expected a number or a text")
+            raise FormatError(
+                f"{place} ({function}), option {_short(name)}: expected a number or a text"
+            )
     return Specialization(function, arguments, options)
 
 
@@ -599,7 +617,50 @@ def _check_argument(argument: Any, place: str, depth: int) -> None:
     elif isinstance(argument, dict):
         if list(argument) != ["value"]:
             raise FormatError(f'{place}: expected an object with "value" alone')
+        _check_value(argument["value"], place, depth)
     elif not isinstance(argument, str) or not argument:
         raise FormatError(
-            f'{place}: expected a type such as "*fp32:16", a list, or {{"value": …}}, got {argument!r}'
+            f'{place}: expected a type such as "*fp32:16", a list, or {{"value": …}}, got {_short(argument)}'
         )
+
+
+def _check_value(value: Any, place: str, depth: int) -> None:
+    """Check a constant, as `encode` writes it."""
+    if depth > MAX_DEPTH:
+        raise FormatError(f"{place}: a tuple is nested more than {MAX_DEPTH} times")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return
+    if isinstance(value, dict) and len(value) == 1:
+        ((form, content),) = value.items()
+        if form == "tuple" and isinstance(content, list):
+            for each in content:
+                _check_value(each, place, depth + 1)
+            return
+        if form == "float" and content in ("inf", "-inf", "nan"):
+            return
+        if form == "type" and isinstance(content, str):
+            return
+        if form == "function" and _is_function(content):
+            return
+    raise FormatError(
+        f'{place}: expected a constant, or an object such as {{"type": "fp16"}}, got {_short(value)}'
+    )
+
+
+def _is_function(path: Any) -> TypeGuard[str]:
+    return isinstance(path, str) and len(path) <= MAX_NAME and bool(_FUNCTION.fullmatch(path))
+
+
+def _is_assembler_text(value: Any) -> bool:
+    """Return whether options of ptxas name no file: Triton passes them as they are."""
+    if value is None:
+        return True
+    return isinstance(value, str) and all(map(_ASSEMBLER_OPTION.fullmatch, value.split(" ")))
+
+
+def _short(value: Any) -> str:
+    """Return a value of a record for a message."""
+    text = repr(value)
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]}…"
+    return text
