@@ -517,3 +517,48 @@ for each in threads:
 print(len(found), set(found) == {(b"1", 0), (b"2", 1)}, triton.compiled)
 """
     assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["160 True []"], "")
+
+
+@pytest.mark.row("R60")
+def test_strict_without_a_file_is_an_error() -> None:
+    script = "import kernels_of_test as k\nk.add.launch('*fp32', 'i32')"
+    _, error = run(script, DEVMOD_TRITON="strict", **MANAGER)
+    assert "is not in a file: no file has the function, and DEVMOD_TRITON is 'strict'" in error
+
+
+def test_a_package_with_a_bundle_is_served_without_a_change_of_the_program(folder: Path) -> None:
+    """A wheel has kernels.devmod and an entry point; the environment has Triton's variable."""
+    for name in ("my_kernels", "other_kernels", "plain_kernels"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("import sys\nprint(__name__)\n")
+        info = folder / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[devmod.bundles]\n{name} = {name}\n")
+    write("my_kernels/k.devmod", module("add", b"of a package"))
+    write("other_kernels/k.devmod", module("scale", b"of another"))
+    devmod.save(devmod.const_loader({"w": b"1"}, {"f": ["w"]}), "plain_kernels/k.devmod")
+    script = "import my_kernels, plain_kernels\n" + LAUNCHES
+    lines, error = run(script, **MANAGER)
+    # The other package is not imported, so its kernels cannot be launched.
+    assert lines[:2] == ["my_kernels", "plain_kernels"]
+    assert lines[2:] == ["b'of a package' b'compiled' b'compiled'", "['scale', 'add']"]
+    assert error.startswith("devmod: Triton compiled 2 kernels not in 'my_kernels': ")
+    later = script + "import other_kernels\nprint(k.scale.launch('*fp32', 'i32'))\n"
+    assert run(later, **MANAGER)[0][-2:] == ["other_kernels", "b'of another'"]
+    _, error = run(script, DEVMOD_TRITON="strict", **MANAGER)
+    assert (
+        "kernels_of_test:scale(x: *fp32, n: i32) enable_fp_fusion=True is not in 'my_kern" in error
+    )
+    denied = run(script, DEVMOD_PLUGINS_DENY="my_kernels", **MANAGER)
+    assert denied[0][2].startswith("b'compiled' ")
+    data = (folder / "my_kernels/k.devmod").read_bytes()
+    (folder / "my_kernels/k.devmod").write_bytes(data[:-100])
+    lines, error = run(script, DEVMOD_LOG="debug", **MANAGER)
+    assert lines[2].startswith("b'compiled' ")
+    assert "the bundle 'my_kernels' is not served to Triton: " in error
+    script = "import kernels_of_test as k, sys\nk.add.launch('*fp32', 'i32')\nprint('devmod' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

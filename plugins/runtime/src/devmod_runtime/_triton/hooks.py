@@ -75,7 +75,7 @@ def install() -> None:
     """Set Triton's hooks and its cache manager, also if another was set in the meantime."""
     knobs = import_module("triton.knobs")
     server.open_all()
-    if server.places:
+    if server.open_installed():
         _BEFORE.install(knobs)
     if os.environ.get(RECORD_VARIABLE):
         for hook in _AFTER:

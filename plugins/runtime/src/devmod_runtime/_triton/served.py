@@ -24,6 +24,7 @@ from devmod.errors import (
     describe_error,
     list_names,
 )
+from devmod.plugins import registered
 from devmod_readers.triton import IDENTITY, Parts, UnsupportedError, function_name
 from devmod_runtime._triton.specialization import Seen, inspect, unusual_setting
 
@@ -60,6 +61,8 @@ class Server:
 
     def __init__(self) -> None:
         self.places: list[str] = []
+        #: The bundles of packages, by their name: the root of the package. None before a look-up.
+        self._installed: dict[str, str] | None = None
         #: By identity, and by the name of the function.
         self._modules: dict[str, list[Any]] = {}
         self._names: dict[str, list[Any]] = {}
@@ -82,7 +85,11 @@ class Server:
         """Open a file, if it is not open."""
         if path in self.places:
             return
-        root = devmod.load(path)
+        if not self._add(path, devmod.load(path)):
+            raise FormatError(f"{path!r} has no kernels of `devmod triton build`")
+
+    def _add(self, place: str, root: Any) -> int:
+        """Add the kernels of a file, and return their number."""
         found = 0
         libraries = {}
         for module in walk(root):
@@ -95,11 +102,11 @@ class Server:
                     self._modules.setdefault(identity, []).append(module)
                     self._names.setdefault(symbol, []).append(module)
                     found += 1
-        if not found:
-            raise FormatError(f"{path!r} has no kernels of `devmod triton build`")
-        self._libraries = libraries | self._libraries
-        self.places.append(path)
-        self.folder()
+        if found:
+            self._libraries = libraries | self._libraries
+            self.places.append(place)
+            self.folder()
+        return found
 
     def open_all(self) -> None:
         """Open the files that DEVMOD_TRITON names."""
@@ -107,10 +114,32 @@ class Server:
             if word != STRICT:
                 self.open(os.path.abspath(word))
 
+    def open_installed(self) -> bool:
+        """Open the bundles with kernels of Triton that packages have by an entry point in
+        ``devmod.bundles``. A package that the program has not imported waits: its kernels cannot be
+        launched. Return whether launches are to be compared with files.
+        """
+        if self._installed is None:
+            self._installed = {}
+            for name, claim in registered("devmod.bundles").items():
+                self._installed[name] = claim.value.partition(".")[0]
+        for name, package in list(self._installed.items()):
+            if package not in sys.modules:
+                continue
+            del self._installed[name]
+            try:
+                self._add(name, devmod.installed(name))
+            except (DevmodError, OSError) as error:
+                debug(f"the bundle {name!r} is not served to Triton: {error}")
+        return bool(self.places or self._installed or STRICT in words())
+
     # -- kernels
 
     def find(self, jit: Any, compile: Mapping[str, Any]) -> None:  # noqa: A002 - Triton's name
         """Find the kernel of a specialization, and set the answer for Triton's key."""
+        self.open_installed()
+        if not self.places and STRICT not in words():
+            return
         name = function_name(jit)
         specialization = name
         try:
@@ -199,7 +228,9 @@ class Server:
             self.compiled[name] = "triton.compile was called"
 
     def _files(self) -> str:
-        return list_names(map(os.path.basename, self.places)) or "a file"
+        if not self.places:
+            return "a file"
+        return list_names(map(os.path.basename, self.places))
 
     def group(self, key: str, file: str) -> dict[str, str] | None:
         """Return the files of a kernel that Triton asks for, by name; None if no file has it."""
