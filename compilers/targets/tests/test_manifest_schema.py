@@ -45,6 +45,7 @@ FULL: dict[str, Any] = {
     "with_sources": False,
     "strict": True,
     "tune_records": ["records.json", "../own/records.json"],
+    "triton_records": ["kernels.json", "../own/kernels.json"],
     "compress": "zstd:19",
     "constants": {
         "files": [

@@ -15,6 +15,8 @@ import pytest
 
 import devmod
 from devmod_readers.triton import Specialization, read_record, write_record
+from devmod_targets.build import plan_of, read_manifest
+from devmod_targets.build.build import input_files
 from devmod_workbench._cli import main
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
@@ -260,3 +262,68 @@ def test_a_record_is_merged_over_runs_and_has_the_status_of_the_command(
     ):
         assert main(["triton", "record", *words]) != 0
         assert text in capsys.readouterr().err
+
+
+MANIFEST = """
+targets = ["cuda -arch=compute_90,sm_90", "rocm -arch=gfx1100", "opencl"]
+triton_records = ["k.json"]
+"""
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_manifest_has_the_kernels_of_a_record(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(version, ADD)
+    folder = Path("source/packages")
+    folder.mkdir(parents=True)
+    Path("packaged_kernels.py").rename(folder / "packaged_kernels.py")
+    Path("devmod.toml").write_text(f'{MANIFEST}include = ["source/packages"]\n')
+    assert main(["build"]) == 1
+    assert (
+        "devmod.toml is not built: the compile of 'k.json' imports the modules of Triton's functions"
+        in capsys.readouterr().err
+    )
+    assert not Path("kernels.devmod").exists()
+    allowed = ("build", "--allow-python", "-j", "1")
+    assert main([*allowed]) == 0
+    captured = capsys.readouterr()
+    assert "the file has no library of Triton's driver" in captured.err
+    found = devmod.load("kernels.devmod").imports
+    assert sorted((each.kind, each.format) for each in found) == [
+        ("cuda", "cubin"),
+        ("cuda", "ptx"),
+        ("rocm", "hsaco"),
+    ]
+    assert all(json.loads(each.source["json"])["parts"]["triton"] == version for each in found)
+    data = Path("kernels.devmod").read_bytes()
+    assert build("k.json", *TARGETS, "-I", str(folder), "-o", "k.devmod", "-q") == 0
+    assert Path("k.devmod").read_bytes() == data
+    # One target, with a kernel that cannot be compiled: Triton compiles it at its launch.
+    write(version, ADD, ADD._replace(function="packaged_kernels:gone"))
+    capsys.readouterr()
+    assert main([*allowed, "-t", "rocm"]) == 0
+    assert "failed for rocm -arch=gfx1100: packaged_kernels:gone(" in capsys.readouterr().err
+    assert [each.kind for each in [devmod.load("kernels.devmod")]] == ["rocm"]
+    write(version, ADD._replace(function="packaged_kernels:gone"))
+    assert main([*allowed]) == 1
+    assert "no kernel of " in capsys.readouterr().err
+
+
+def test_mistakes_of_records_in_a_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("devmod.toml").write_text('targets = ["opencl"]\ntriton_records = ["k.json"]\n')
+    assert main(["build", "--allow-python"]) == 1
+    assert "'k.json' does not exist" in capsys.readouterr().err
+    Path("k.json").write_text(write_record("3.9.0", [ADD]))
+    assert main(["build", "--allow-python"]) == 1
+    assert "no target is of the kinds of Triton, 'cuda', 'rocm'" in capsys.readouterr().err
+
+
+def test_a_source_distribution_has_the_records(tmp_path: Path) -> None:
+    (tmp_path / "devmod.toml").write_text(MANIFEST)
+    (tmp_path / "k.json").write_text(write_record("3.9.0", [ADD]))
+    paths = input_files(plan_of(read_manifest(tmp_path)))
+    assert [Path(path).name for path in paths] == ["devmod.toml", "k.json"]

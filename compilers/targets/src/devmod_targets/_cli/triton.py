@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import click
 
 from devmod.backend import replacing, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo, size
-from devmod.errors import DevmodError, FormatError, count_text, not_installed
+from devmod.errors import FormatError, count_text, not_installed
 from devmod_targets.writable import check_writable, noting_interrupts
 
 TYPE_CHECKING = False
@@ -80,7 +77,7 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
     functions without an import path too, such as those inside of other functions.
     """
     from devmod_readers.triton import MANAGER, RECORD_VARIABLE, TARGETS_VARIABLE
-    from devmod_targets.triton.package import compiled_in, variants_of, write
+    from devmod_targets.triton.package import compiled_in, library_or_line, variants_of, write
 
     if find_spec("devmod_runtime") is None:
         raise FormatError(
@@ -106,7 +103,10 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
         if not run.kernels:
             echo(f"{words[0]} compiled nothing with Triton")
         elif variants:
-            write(str(output), compiled_in(folder), _library(variants, quiet=False))
+            library, problems = library_or_line(variants)
+            for line in problems:
+                echo(line)
+            write(str(output), compiled_in(folder), library)
             count = count_text(len(run.kernels), "kernel")
             echo(f"{output}: {size(output.stat().st_size)}, {count}")
         else:
@@ -216,8 +216,14 @@ def build(
     is a line, and the exit status is then 1; the file has the rest.
     """
     from devmod.worker import processors
-    from devmod_targets.triton.kernels import import_triton
-    from devmod_targets.triton.package import compile_all, variants_of, write
+    from devmod_targets.triton.package import (
+        compile_all,
+        importing_from,
+        library_or_line,
+        read_records,
+        variants_of,
+        write,
+    )
 
     if not targets:
         raise click.UsageError('no target is given: -t "cuda -arch=sm_80,sm_90"')
@@ -225,11 +231,13 @@ def build(
         raise click.UsageError(f"{output} does not end in {_SUFFIX}")
     variants = variants_of(targets)
     check_writable(output)
-    kernels = _read_records(records, str(import_triton("").__version__))
+    kernels, lines = read_records([str(path) for path in records])
+    for line in lines:
+        echo(line)
     counts: dict[str, list[Any]] = {target: [0, 0.0] for target in variants}
     data = []
     failures = 0
-    with noting_interrupts(output), _importing_from(*folders, os.getcwd()):
+    with noting_interrupts(output), importing_from(*folders, os.getcwd()):
         for kernel, target, outcome in compile_all(
             kernels, variants, workers or processors(), cache=not no_cache
         ):
@@ -242,50 +250,14 @@ def build(
             counts[target][1] += outcome.seconds
         if not data:
             raise FormatError(f"{output} was not written: no kernel could be compiled")
-        written = write(str(output), data, _library(variants, quiet=quiet), compress)
+        library, problems = library_or_line(variants)
+        written = write(str(output), data, library, compress)
     if not quiet:
+        for line in problems:
+            echo(line)
         for target, (count, seconds) in counts.items():
             echo(
                 f"{target}: {count} of {count_text(len(kernels), 'kernel')}, {seconds:.1f} CPU seconds"
             )
         echo(f"{output}: {size(output.stat().st_size)}, {count_text(written, 'kernel')}")
     return int(failures > 0)
-
-
-@contextmanager
-def _importing_from(*folders: str) -> Iterator[None]:
-    """Import from folders first in this process, whose paths the workers have too."""
-    before = list(sys.path)
-    sys.path[:0] = map(os.path.abspath, folders)
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-
-
-def _read_records(paths: tuple[Path, ...], version: str) -> list[Specialization]:
-    """Return the kernels of records, each once."""
-    from devmod_readers.triton import MAX_BYTES, read_record
-
-    kernels = {}
-    for path in paths:
-        with path.open("rb") as file:
-            recorded_by, found, _ = read_record(file.read(MAX_BYTES + 1), str(path))
-        if recorded_by != version:
-            echo(
-                f"{path} was recorded with Triton {recorded_by}, and {version} compiles it: a program with {recorded_by} uses none of it"
-            )
-        kernels.update({str(kernel): kernel for kernel in found})
-    return list(kernels.values())
-
-
-def _library(variants: list[str], *, quiet: bool) -> dict[str, bytes]:
-    """Return the library of Triton's driver; with a line, none, where it cannot be compiled."""
-    from devmod_targets.triton.driver_library import build_library
-
-    try:
-        return build_library(variants)
-    except DevmodError as error:
-        if not quiet:
-            echo(str(error))
-        return {}

@@ -10,7 +10,7 @@ from functools import partial as partial_call
 
 import devmod
 from devmod.backend import DiskCache, file_name, loads_own, path_problem, read_tuning_file
-from devmod.errors import FormatError, count_text
+from devmod.errors import FormatError, count_text, list_names
 from devmod.plugins import shared_scan
 from devmod.worker import processors
 from devmod_targets._executables import clear_caches, file_digest
@@ -154,6 +154,12 @@ def _check_sources(plan: Plan) -> None:
     """Raise FormatError if the build would execute a source of the manifest, also where the cache
     has its result.
     """
+    if plan.triton_targets:
+        raise FormatError(
+            f"{plan.manifest.path} is not built: the compile of {list_names(plan.manifest.triton_records)} imports the modules of Triton's "
+            "functions. A manifest may come from a stranger, so look at them, and then allow it: devmod build --allow-python, or "
+            "devmod.build(allow_python=True)"
+        )
     job = next(filter(toolchains.executes_source, plan.jobs), None)
     if job is not None:
         raise FormatError(
@@ -261,7 +267,8 @@ class _Build:
         cache.
         """
         keys = [task.key for task in self._tasks]
-        if self._entries is None or not all(keys):
+        # What a record of Triton's kernels imports is unknown here.
+        if self._entries is None or not all(keys) or self._plan.triton_targets:
             return ""
         return record_of(self._plan.manifest, keys)
 
@@ -416,7 +423,10 @@ class _Build:
         modules = tuple(unique.values())
         result = self._result(modules)
         complete = not result.failures
-        has_content = bool(modules or (complete and self._plan.manifest.constants.files))
+        plan = self._plan
+        has_content = bool(
+            modules or plan.triton_targets or (complete and plan.manifest.constants.files)
+        )
         if not has_content or not (complete or partial):
             return result
         check_functions(built)
@@ -440,9 +450,15 @@ class _Build:
         try:
             with warnings.catch_warnings(record=True) as records:
                 warnings.simplefilter("always", UserWarning)
+                nodes = [*modules]
+                lines: list[str] = []
+                if self._plan.triton_targets:
+                    own, lines = self._record_modules()
+                    nodes += own
                 left_out = save_bundle(
-                    self._plan, modules, self._output, self._within, complete=complete
+                    self._plan, nodes, self._output, self._within, complete=complete
                 )
+                left_out += lines
         except ManifestError:
             raise
         except FormatError as error:
@@ -451,6 +467,21 @@ class _Build:
         for each in records:
             self._report(bundle_text(str(each.message), built))
         return left_out
+
+    def _record_modules(self) -> tuple[list[Module], list[str]]:
+        """Compile the records of Triton's kernels. Return the modules, and a line for each kernel
+        that cannot be compiled: Triton compiles it where it is launched.
+        """
+        from devmod_targets.triton.package import record_modules
+
+        manifest = self._plan.manifest
+        return record_modules(
+            [below(manifest.folder, path) for path in manifest.triton_records],
+            [manifest.folder, *(below(manifest.folder, each) for each in manifest.section.include)],
+            self._plan.triton_targets,
+            self._workers,
+            cache=self._entries is not None,
+        )
 
 
 def rows_of(plan: Plan, cache: _Cache = True) -> list[tuple[str, str, str, str]]:
@@ -605,15 +636,16 @@ def record_of(manifest: Manifest, keys: Sequence[str]) -> str:
             manifest.constants,
             manifest.programs,
             manifest.tune_records,
+            manifest.triton_records,
         )
     )
     return DiskCache.key("bundle 3", *keys, settings, *map(file_digest, own_files(manifest)))
 
 
 def own_files(manifest: Manifest) -> list[str]:
-    """Return the paths of the files with constants and with tuning records."""
+    """Return the paths of the files with constants, tuning records and records of Triton."""
     paths = [each.path for each in manifest.constants.files]
-    paths += manifest.tune_records
+    paths += (*manifest.tune_records, *manifest.triton_records)
     return [below(manifest.folder, path) for path in paths]
 
 
@@ -671,7 +703,8 @@ def save_bundle(
             root,
             path,
             compress=manifest.compress or None,
-            with_sources=manifest.with_sources,
+            # The sources of Triton's kernels have the metadata of each.
+            with_sources=manifest.with_sources or bool(plan.triton_targets),
             within=within,
         )
     return left_out

@@ -30,6 +30,8 @@ from devmod_targets.build.matrix import (
     macro_mistakes,
     parse_target,
     suffix_of,
+    takes_triton,
+    triton_variants,
     use_of,
     uses_of,
     variants,
@@ -97,6 +99,9 @@ class Checks:
             return
         owners: _Owners = {}
         self._check_architectures()
+        if self._manifest.triton_records and not any(triton_variants(self._manifest)):
+            expected = list_names(filter(takes_triton, KINDS))
+            self._add(("triton_records",), f"no target is of the kinds of Triton, {expected}")
         for keys, text in macro_mistakes(self._manifest):
             self._add(keys, text)
         for kernel in self._manifest.kernels:
@@ -224,6 +229,8 @@ class Checks:
         for index, path in enumerate(manifest.tune_records):
             self._check_file(path, ("tune_records", index))
             self._check_records(path, ("tune_records", index))
+        for index, path in enumerate(manifest.triton_records):
+            self._check_file(path, ("triton_records", index))
 
     def _sections(self) -> list[tuple[KeyPath, Section]]:
         """Return all tables with settings."""
@@ -288,7 +295,7 @@ class Checks:
     def _check_output(self) -> None:
         manifest = self._manifest
         inputs = [each.path for each in manifest.constants.files]
-        inputs += manifest.tune_records
+        inputs += (*manifest.tune_records, *manifest.triton_records)
         for _, section in self._sections():
             inputs += [source.path for source in section.sources or ()]
         if os.path.isdir(self._path(manifest.output)):

@@ -113,6 +113,8 @@ class Manifest(NamedTuple):
         Whether all kernels are compiled with the option ``--strict``.
     tune_records
         The files with tuning records for the bundle.
+    triton_records
+        The records of Triton's kernels for the bundle.
     """
 
     path: str
@@ -129,3 +131,4 @@ class Manifest(NamedTuple):
     compress: str = ""
     strict: bool = False
     tune_records: Strings = ()
+    triton_records: Strings = ()

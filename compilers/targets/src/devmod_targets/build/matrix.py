@@ -53,6 +53,22 @@ def _split(text: str) -> tuple[Target, ...]:
     return parse_target(text).variants()
 
 
+def takes_triton(kind: str) -> bool:
+    """Return whether Triton compiles for a kind."""
+    spec = find_spec(kind)
+    return spec is not None and "Triton" in spec.languages.values()
+
+
+def triton_variants(manifest: Manifest) -> Iterator[Target]:
+    """Yield the targets of single payloads for which the records of Triton's kernels are compiled,
+    in order.
+    """
+    if manifest.triton_records:
+        for text in manifest.targets:
+            if takes_triton(parse_target(text).kind):
+                yield from variants(text)
+
+
 def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
     """Yield the variants of a kernel's targets, in order."""
     for text in kernel_targets(manifest, kernel):

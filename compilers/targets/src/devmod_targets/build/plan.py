@@ -18,6 +18,7 @@ from devmod_targets.build.matrix import (
     macro_notes,
     shared_sections,
     stale_skips,
+    triton_variants,
     uses_of,
 )
 from devmod_targets.build.options import OPTIONS, CompileOptions, Strings, merge_options
@@ -89,6 +90,8 @@ class Plan(NamedTuple):
         The jobs, in the order of the manifest. The modules of the bundle have the same order.
     is_whole
         Whether the jobs are those of all targets.
+    triton_targets
+        The targets for which the records of Triton's kernels are compiled.
     notes, warnings
         Sentences for the user, such as about settings that a target does not use, and those about
         lines to delete.
@@ -97,6 +100,7 @@ class Plan(NamedTuple):
     manifest: Manifest
     jobs: tuple[Job, ...]
     is_whole: bool = True
+    triton_targets: Strings = ()
     notes: Strings = ()
     warnings: Strings = ()
 
@@ -148,7 +152,18 @@ def plan_of(
     if partial:
         jobs = [replace(job, options=(*job.options, "--partial")) for job in jobs]
     notes = tuple(dict.fromkeys(macro_notes(uses)))
-    return Plan(manifest, tuple(jobs), not chosen, notes, tuple(stale_skips(manifest)))
+    triton_targets = []
+    for variant in triton_variants(manifest):
+        if not chosen or any(covers(target, variant) for target in chosen):
+            triton_targets.append(str(variant))
+    return Plan(
+        manifest,
+        tuple(jobs),
+        not chosen,
+        tuple(dict.fromkeys(triton_targets)),
+        notes,
+        tuple(stale_skips(manifest)),
+    )
 
 
 def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
@@ -209,7 +224,7 @@ def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
 
 def _choice(manifest: Manifest, text: str) -> Target:
     target = Target.parse(text)
-    all_variants: list[Target] = []
+    all_variants = list(triton_variants(manifest))
     for kernel in manifest.kernels:
         all_variants += kernel_variants(manifest, kernel)
     if not any(covers(target, variant) for variant in all_variants):

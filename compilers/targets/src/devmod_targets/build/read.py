@@ -103,10 +103,12 @@ def manifest_of(document: Document) -> Manifest:
         with_sources=table.boolean("with_sources"),
         compress=_compress(table),
         strict=table.boolean("strict"),
-        tune_records=_tune_records(table),
+        tune_records=_records(table, "tune_records"),
+        triton_records=_records(table, "triton_records"),
     )
     table.check_keys(_HINTS)
-    if not manifest.kernels and not manifest.constants.files and not document.problems:
+    has_content = manifest.kernels or manifest.constants.files or manifest.triton_records
+    if not has_content and not document.problems:
         table.add(
             "the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources",
             "kernels",
@@ -154,9 +156,9 @@ def _compress(table: Table) -> str:
     return ""
 
 
-def _tune_records(table: Table) -> Strings:
-    paths = table.strings("tune_records", '["records.json"]') or ()
-    return tuple(check_path(table, each, "tune_records", at) for at, each in enumerate(paths))
+def _records(table: Table, key: str) -> Strings:
+    paths = table.strings(key, '["records.json"]') or ()
+    return tuple(check_path(table, each, key, at) for at, each in enumerate(paths))
 
 
 def _constants(table: Table) -> Constants:

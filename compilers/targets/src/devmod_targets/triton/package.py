@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import devmod
 from devmod import Target
 from devmod.backend import DiskCache, loads_own, module_of
-from devmod.errors import DevmodError, describe_error
-from devmod_readers.triton import Parts, Specialization
+from devmod.errors import DevmodError, FormatError, describe_error, list_names
+from devmod_readers.triton import MAX_BYTES, Parts, Specialization, read_record
 from devmod_targets.build.plan import Job
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
 from devmod_targets.interop.triton import payload_of
+from devmod_targets.triton.driver_library import build_library
 from devmod_targets.triton.kernels import (
     compile_specialization,
     find_function,
     identify,
+    import_triton,
     payload_format,
 )
 
@@ -53,6 +57,95 @@ def variants_of(targets: Sequence[str]) -> list[str]:
             payload_format(variant)
             result.append(str(variant))
     return list(dict.fromkeys(result))
+
+
+def read_records(paths: Sequence[str]) -> tuple[list[Specialization], list[str]]:
+    """Return the kernels of records, each once, and a line for each record of another version of
+    Triton than this one.
+
+    Raises
+    ------
+    FormatError
+        A file is no record.
+    ToolchainNotFoundError
+        Triton is not installed.
+    """
+    version = str(import_triton("").__version__)
+    kernels = {}
+    lines = []
+    for path in paths:
+        with open(path, "rb") as file:
+            recorded_by, found, _ = read_record(file.read(MAX_BYTES + 1), path)
+        if recorded_by != version:
+            lines.append(
+                f"{path} was recorded with Triton {recorded_by}, and {version} compiles it: a program with {recorded_by} uses none of it"
+            )
+        kernels.update({str(kernel): kernel for kernel in found})
+    return list(kernels.values()), lines
+
+
+@contextmanager
+def importing_from(*folders: str) -> Iterator[None]:
+    """Import from folders first in this process, whose paths the workers have too."""
+    before = list(sys.path)
+    sys.path[:0] = map(os.path.abspath, folders)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def library_or_line(variants: Sequence[str]) -> tuple[dict[str, bytes], list[str]]:
+    """Return the library of Triton's driver; or none, with a line, where it cannot be compiled."""
+    try:
+        return build_library(variants), []
+    except DevmodError as error:
+        return {}, [str(error)]
+
+
+def record_modules(
+    paths: Sequence[str],
+    folders: Sequence[str],
+    targets: Sequence[str],
+    workers: int,
+    *,
+    cache: bool,
+) -> tuple[list[devmod.Module], list[str]]:
+    """Compile the kernels of the records of a manifest, and return their modules, and a line for
+    each kernel that cannot be compiled.
+
+    Parameters
+    ----------
+    paths
+        The records.
+    folders
+        The folders from which the modules of the functions are imported.
+    targets
+        The targets.
+    workers
+        The largest number of processes.
+    cache
+        Whether to use the cache.
+
+    Raises
+    ------
+    FormatError
+        No kernel can be compiled.
+    """
+    variants = variants_of(targets)
+    kernels, lines = read_records(paths)
+    data = []
+    with importing_from(*folders):
+        for kernel, target, outcome in compile_all(kernels, variants, workers, cache=cache):
+            if outcome.error:
+                lines.append(f"failed for {target}: {kernel}: {outcome.message}")
+            else:
+                data.append(outcome.data)
+    if not data:
+        reasons = "; ".join(lines[:3]) or "they have none"
+        raise FormatError(f"no kernel of {list_names(paths)} could be compiled: {reasons}")
+    library, problems = library_or_line(variants)
+    return modules_of(data, library), [*lines, *problems]
 
 
 def compile_all(
@@ -148,6 +241,16 @@ def write(
     """Write the files of kernels as one, and return their number. A kernel that is there twice, or
     in the same form, is written once.
     """
+    modules = modules_of(kernels, stubs)
+    root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=True)
+    devmod.save(root, path, with_sources=True, compress=compress)
+    return len(modules) - bool(stubs)
+
+
+def modules_of(kernels: Sequence[bytes], stubs: Mapping[str, bytes]) -> list[devmod.Module]:
+    """Return the modules of the files of kernels, each once, and behind them one with `stubs`, if
+    there are any.
+    """
     modules: dict[tuple[str, ...], devmod.Module] = {}
     for data in kernels:
         module = loads_own(data)
@@ -155,6 +258,4 @@ def write(
     ordered = [modules[key] for key in sorted(modules)]
     if stubs:
         ordered.append(devmod.const_loader(dict(stubs), {name: [name] for name in stubs}))
-    root = ordered[0] if len(ordered) == 1 else devmod.bundle(*ordered, mixed=True)
-    devmod.save(root, path, with_sources=True, compress=compress)
-    return len(modules)
+    return ordered
