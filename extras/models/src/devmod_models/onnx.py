@@ -731,6 +731,13 @@ class _Files:
         return there[offset : offset + size]
 
 
+def _inner(kind: Any) -> Any:
+    """Return the type of a value, which for an optional one is in its type."""
+    if kind.WhichOneof("value") == "optional_type":
+        return kind.optional_type.elem_type
+    return kind
+
+
 class _Inputs:
     """The element types and the shapes of inputs. `notes` gets sentences about them, and `chosen`
     the lengths that are 1 because the caller gave none.
@@ -746,6 +753,10 @@ class _Inputs:
         self.notes = notes
         self.chosen: list[str] = []
         self.missing: list[str] = []
+        #: The names that the file has for lengths. An input may have one of them, too.
+        self.labels = set[str]()
+        for each in values:
+            self.labels.update(side.dim_param for side in _inner(each.type).tensor_type.shape.dim)
         self.result = {each.name: self._read(each) for each in values}
         if unknown := next((key for key in self.dims if key not in self.known), None):
             advice = did_you_mean(unknown, self.known) or "."
@@ -772,9 +783,8 @@ class _Inputs:
 
     def _read(self, value: Any) -> tuple[str, Shape]:
         what = f"the input {quote_name(value.name)}"
-        kind = value.type
-        if kind.WhichOneof("value") == "optional_type":
-            kind = kind.optional_type.elem_type
+        kind = _inner(value.type)
+        if kind is not value.type:
             self.notes.append(f"{what} is optional, and each call gives it")
         if kind.WhichOneof("value") != "tensor_type":
             raise CompileError(
@@ -784,6 +794,8 @@ class _Inputs:
         whole: Any = self.dims.get(value.name, [])
         if not isinstance(whole, list):
             whole = [whole]
+            if value.name in self.labels:  # it is that length
+                whole = []
         if not kind.tensor_type.HasField("shape"):
             for _ in whole:
                 sides.add()
@@ -815,6 +827,8 @@ class _Inputs:
         if place in self.dims:
             key = place
         value: Any = self.dims.get(key, given)
+        if isinstance(value, list):  # those of an input with the name of a length
+            value = given
         result: int | Range
         if value is None:
             value = fixed or self._open(what, axis, label, place)
