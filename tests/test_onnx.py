@@ -1113,6 +1113,97 @@ def test_numbers_that_are_not_finite_are_judged_by_kind(replace: Any, refused: A
     )
 
 
+#: Functions that are wrong for numbers which random ones never meet, and the errors of the check.
+BORDERS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "NaN": (
+        "Relu",
+        lambda x: (x > 0).where(x, 0),
+        r" for NaN and infinities: its output 'a' is 0\.0 at \[\d+\], where that of onnxruntime is nan",
+    ),
+    "an infinity": (
+        "Atan",
+        lambda x: (x / (1 + x * x).sqrt()).asin(),
+        r" for NaN and infinities: its output 'a' is nan at \[\d+\], where that of onnxruntime is -?1\.57\d*",
+    ),
+    "a rounding": (
+        "Round",
+        lambda x: (x + 0.5).floor(),
+        r" for numbers on a grid: its output 'a' differs by 1\.0e\+00 from that of onnxruntime, whose largest magnitude is 4: at most 4\.0e-04 is allowed",
+    ),
+    "a comparison": (
+        "Sign",
+        lambda x: (x >= 0).where(1.0, -1.0),
+        r" for numbers on a grid: its output 'a' differs by 1\.0e\+00 from that of onnxruntime, whose largest magnitude is 1: at most 1\.0e-04 is allowed",
+    ),
+}
+
+
+@pytest.mark.row("R53")
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize("case", BORDERS.values(), ids=BORDERS)
+def test_what_is_wrong_at_borders_alone_is_found(
+    case: tuple[str, Any, str], replace: Any, made: Any, refused: Any
+) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    operator, wrong, error = case
+    replace(operator, wrong)
+    write("m.onnx", f"a = {operator}(x) y = Neg(a)", {"x": (FLOAT, [40])}, ["y"])
+    text = rf"m\.onnx: {operator} \(output 'a'\): devmod computes it wrongly{error}\n"
+    assert re.fullmatch(text, refused("m.onnx"))
+    np.save("x.npy", np.linspace(0.1, 4.1, 40, dtype="float32"))
+    made("m.onnx", "--inputs", "x.npy")  # those that the user gives stay
+
+
+@pytest.mark.row("R53")
+@pytest.mark.parametrize(
+    ("nodes", "change", "error"),
+    [
+        (
+            "c = Greater(x, half) y = Cast<to = 1>(c)",
+            ("0.5f<", "0.5f<="),
+            "for numbers on a grid differs by 1.0e+00",
+        ),
+        (
+            "y = Relu(x)",
+            (r"\((val0\.\w)<0\.0f\)", r"(!(\1>=0.0f))"),
+            "for NaN and infinities is 0.0 at ",
+        ),
+    ],
+)
+def test_a_kernel_that_is_wrong_at_borders_is_not_written(
+    nodes: str, change: tuple[str, str], error: str, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_opencl()
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    own = devmod.compile
+
+    def changed(text: str, *given: Any, **more: Any) -> Any:
+        return own(re.sub(*change, text), *given, **more)
+
+    monkeypatch.setattr(devmod, "compile", changed)
+    write("m.onnx", nodes, {"x": (FLOAT, [40])}, ["y"], [stored(np.float32(0.5), "half")])
+    assert f"m.onnx: result 0 of 'm' on opencl:0 {error}" in refused("m.onnx")
+
+
+@pytest.mark.row("R53")
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "a = Clip(x) y = MaxPool<kernel_shape = [3]>(a)",
+        "m = ReduceMax<axes = [2]>(x) y = Sub(x, m)",
+        "c = Cast<to = 6>(x) y = Cast<to = 1>(c)",
+        "e = Exp(x) l = Log(e) r = Round(l) y = Mul(r, x)",
+        "s = Softmax(x) y = Erf(s)",
+    ],
+)
+def test_what_is_right_at_borders_is_not_accused(
+    nodes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("m.onnx", nodes, {"x": (FLOAT, [1, 2, 20])}, ["y"])
+    words = ("onnx", "m.onnx", "-t", "opencl", "-t", "webgpu")
+    assert call(capsys, *words)[0] == 0
+
+
 @pytest.mark.row("R53")
 @pytest.mark.parametrize("name", PAIRS)
 def test_two_results_are_close_or_not(name: str) -> None:

@@ -108,9 +108,19 @@ def test_constant_indices_of_any_shape(index: Any) -> None:
         np.testing.assert_array_equal(got, np.take(x, constants["i"], axis))
 
 
+SPECIAL = [1, np.nan, -np.inf, np.inf, -1]
 #: Nodes, and numbers at the borders of their types.
 BORDERS: dict[str, tuple[str, list[float]]] = {
-    "NaN": ("y = Relu(x)", [1, np.nan, -np.inf, np.inf, -1]),
+    **{f"NaN in {name}": (f"y = {name}(x)", SPECIAL) for name in ("Relu", "Sign", "Shrink")},
+    "NaN in Elu": ("y = Elu(x)", SPECIAL[:-1]),
+    **{
+        f"an infinity in {name}": (f"y = {name}(x)", [-np.inf, np.inf, 0])
+        for name in ("Asinh", "Atan", "HardSwish", "Mish", "Softplus")
+    },
+    "a comparison of NaN": (
+        "g = GreaterOrEqual(x, x) l = LessOrEqual(x, x) b = Or(g, l) y = Cast<to = 1>(b)",
+        SPECIAL,
+    ),
     "int64": (
         "a = Cast<to = 7>(x) b = Div(a, k) y = Cast<to = 1>(b)",
         [3e9, -5e9, 2**31, -(2**31), 2**32, -(2**32), -3, -1.5, 0.5, 1e15, -1e18],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _UNUSABLE = (CompileError, DeviceNotFoundError, DeviceMemoryError)
 _OWN = "tinygrad on the CPU"
 #: The kinds whose languages let a compiler assume that no number is NaN or infinite.
-_FAST = ("webgpu", "metal", "vulkan")
+FAST = ("webgpu", "metal", "vulkan")
 #: The largest difference of a result, as a part of the largest magnitude, and both.
 Difference = tuple[float, float, float]
 #: Where each node alone is right, a difference of this many movements is allowed: of how far a
@@ -81,7 +81,8 @@ def compare(
     is_judged = np.isfinite(numbers)
     if judges_all:
         own = got.astype(np.float64)
-        is_other = (own != numbers) & ~(np.isnan(own) & np.isnan(numbers)) & ~is_judged
+        are_finite = is_judged & np.isfinite(own)
+        is_other = (own != numbers) & ~(np.isnan(own) & np.isnan(numbers)) & ~are_finite
         if is_other.any():
             place = tuple(map(int, np.argwhere(is_other)[0]))
             raise CompileError(
@@ -157,11 +158,14 @@ def check_devices(
     results: Iterable[tuple[str, str, Sequence[Sequence[Any]]]],
     expected: Sequence[Sequence[Any]],
     movements: Callable[[int], Sequence[float]] | None = None,
+    what: str = "",
+    first: int = 0,
 ) -> list[str]:
     """Compare the results of a program's calls on devices with those of tinygrad, and return lines
     about what was compared. `results` has each device's label, why it cannot run the program or "",
     and the results of each call. `movements` returns how far the results of a call move if the last
-    digits of each value change.
+    digits of each value change. `what` names the inputs in errors, and
+    `first` is the number of the first call.
     """
     lines = []
     checked = []
@@ -173,8 +177,8 @@ def check_devices(
             lines.append(f"not checked on {label}: {' '.join(problem.split())}")
             continue
         for number, (own, wanted) in enumerate(zip(got, expected, strict=True)):
-            place = f"{name!r} on {label}{call_text(number, expected)}"
-            judges_all = label.partition(":")[0] not in _FAST
+            place = f"{name!r} on {label}{call_text(number, expected)}{what}"
+            judges_all = label.partition(":")[0] not in FAST
             compared = partial(
                 compare_all, place, own, wanted, _OWN, allowed, judges_all=judges_all
             )
@@ -183,7 +187,7 @@ def check_devices(
             except CompileError:
                 if movements is None:
                     raise
-                distances = movements(number)
+                distances = movements(first + number)
                 differences += compared(distances)
                 moved = max(moved, *distances)
         checked.append(label)
@@ -262,7 +266,7 @@ def summary(places: Sequence[str], program: str, differences: Iterable[Differenc
 def remarks(expected: Iterable[Any]) -> list[str]:
     """Return lines about the results with which a comparison shows little."""
     lines = []
-    kinds = f"{', '.join(_FAST[:-1])} and {_FAST[-1]}"
+    kinds = f"{', '.join(FAST[:-1])} and {FAST[-1]}"
     for number, wanted in enumerate(expected):
         if not np.isfinite(wanted.astype(np.float64)).all():
             lines.append(
@@ -293,8 +297,8 @@ def describe_records(module: devmod.Module) -> list[str]:
 
 
 class Reference:
-    """Another program than tinygrad that computes the results of a model: onnxruntime if it is
-    installed, else onnx.reference.
+    """Another program than tinygrad that computes the results of a model: the first of `programs`
+    that is installed.
 
     Attributes
     ----------
@@ -304,11 +308,13 @@ class Reference:
         Why none does.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(
+        self, model: str, programs: Iterable[str] = ("onnxruntime", "onnx.reference")
+    ) -> None:
         self._model = model
         #: The rest of the time of each program that may be asked.
         self._seconds = {}
-        for program in ("onnxruntime", "onnx.reference"):
+        for program in programs:
             if is_here(program):
                 self._seconds[program] = SECONDS[program]
         self._problems: list[str] = []

@@ -41,7 +41,9 @@ from devmod.errors import (
 )
 from devmod.worker import processors
 from devmod_models import tinygrad
+from devmod_models._tinygrad.borders import GRID, NOT_FINITE, draw, is_open
 from devmod_models._tinygrad.check import (
+    FAST,
     Reference,
     call_text,
     calls_text,
@@ -650,10 +652,14 @@ class _Check:
         self._request = request
         self._report = report
         self._reference = Reference(request["model"])
+        self._at_borders = Reference(request["model"], ["onnxruntime"])
+        #: The inputs of further calls after those of the last run, by what they are.
+        self._borders = self._border_calls()
         self.threads = ThreadPoolExecutor(processors())
         kinds = [Target.parse(each).kind for each in request["targets"]]
         self._devices = self.threads.submit(device_labels, kinds)
         self._expected = self.threads.submit(self._reference_results)
+        self._expected_at_borders = self.threads.submit(self._border_results)
         self._done = 0
         self._allowed = 0.0
 
@@ -682,6 +688,35 @@ class _Check:
             results.append(own)
             if own:
                 states = self._next(own)
+        return results
+
+    def _border_calls(self) -> dict[str, Arrays]:
+        """Return inputs at borders for further calls. Those that the user gives for `devmod onnx`
+        stay. onnx.reference has too little time, and follows rules of its own.
+        """
+        given = set[str]()
+        if not self._request["expected"]:
+            given.update(*self._request["inputs"])
+        names = []
+        for name, (dtype, _) in self._model.inputs.items():
+            if "float" in dtype and given.isdisjoint((name, "")):
+                names.append(name)
+        if not names or not self._at_borders.program:
+            return {}
+        _, calls = self._runs[-1]
+        return {what: draw(calls[-1], names, what) for what in (GRID, NOT_FINITE)}
+
+    def _border_results(self) -> dict[str, tuple[Arrays, Arrays]]:
+        """Return the inputs and states of the further calls, and the results of onnxruntime."""
+        results: dict[str, tuple[Arrays, Arrays]] = {}
+        last = self._expected.result()[-1][-1]
+        for what, inputs in self._borders.items():
+            if not last:
+                break
+            given = {**inputs, **self._next(last)}
+            last = self._at_borders.results(self._with_empty(given))
+            if last:
+                results[what] = (given, last)
         return results
 
     def _next(self, results: Mapping[str, Any]) -> Arrays:
@@ -718,31 +753,97 @@ class _Check:
         name = self._request["name"]
         file = self._request["output"]
         running: dict[str, Any] = {}
+        further: dict[str, Any] = {}
 
-        def results() -> Iterator[tuple[str, str, list[Any]]]:
+        def results(count: int) -> Iterator[tuple[str, str, list[Any]]]:
             for label, each in running.items():
                 self._step(f"checking on {label}")
-                yield label, *each.result()
+                problem, got = each.result()
+                if not problem:
+                    further[label] = got[count:]
+                yield label, problem, got[:count]
 
         lines = []
         for number, (lengths, calls) in enumerate(self._runs):
-            values = [[*inputs.values()] for inputs in calls]
+            count = len(calls)
+            every = calls
+            if number == len(self._runs) - 1:
+                every = [*calls, *self._borders.values()]
+            values = [[*inputs.values()] for inputs in every]
             for label in self._devices.result():
                 running[label] = self.threads.submit(results_on, label, file, name, values)
 
             self._step("computing on tinygrad:CPU")
             if len(running) >= processors():  # the compilers of devices take longer
                 wait(running.values(), return_when=FIRST_COMPLETED)
-            own = self._own_results(recording, lengths, calls, states)
+            own = self._own_results(recording, lengths, every, states)
             own_lines = [self._compare_own(number, calls, own)]
             outputs = [[*each.values()][: len(self._model.outputs)] for each in own]
-            movements = partial(self._movements_of, calls, own)
-            own_lines += check_devices(module, name, results(), outputs, movements)
+            movements = partial(self._movements_of, every, own)
+            own_lines += check_devices(module, name, results(count), outputs[:count], movements)
             where = ""
             if lengths:
                 where = f" ({', '.join(f'{key}={length}' for key, length in lengths.items())})"
-            lines += [line + where for line in (*own_lines, *remarks(outputs[-1]))]
-        return lines
+            lines += [line + where for line in (*own_lines, *remarks(outputs[count - 1]))]
+        return lines + self._compare_borders(module, own[count:], further, movements)
+
+    def _compare_borders(
+        self,
+        module: devmod.Module,
+        own: Sequence[Arrays],
+        further: Mapping[str, Any],
+        movements: Callable[[int], list[float]],
+    ) -> list[str]:
+        """Compare the results of the further calls, `own` those of tinygrad and `further` those of
+        devices, and return lines about what is not judged.
+        """
+        self._report("comparing results at borders", 1.0)
+        expected = self._expected_at_borders.result()
+        calls = len(self._runs[-1][1])
+        for number, (what, results) in enumerate(zip(self._borders, own, strict=True)):
+            if what not in expected:
+                problem = self._at_borders.problem
+                return [f"not compared{what}: {problem}"] if problem else []
+            given, wanted = expected[what]
+            if not self._is_right_there(what, given, results, wanted):
+                return [
+                    f"not judged{what}: each node alone is right, or ONNX leaves its result open"
+                ]
+            outputs = [*results.values()][: len(self._model.outputs)]
+            for label, got in further.items():
+                kind = label.partition(":")[0]
+                if what == NOT_FINITE and (kind in FAST or is_open(self._model.nodes)):
+                    continue
+                found = (label, "", [got[number]])
+                call = calls + number
+                name = self._request["name"]
+                check_devices(module, name, [found], [outputs], movements, what, call)
+        return []
+
+    def _is_right_there(
+        self, what: str, given: Arrays, own: Arrays, wanted: Mapping[str, Any]
+    ) -> bool:
+        """Compare tinygrad's results of a further call. Return whether they are those of
+        onnxruntime: where they are not finite, each node alone is judged.
+
+        Raises
+        ------
+        CompileError
+            A node gives something else.
+        """
+        reference = self._at_borders
+        if what == GRID:
+            self._compare_call(given, own, wanted, what, reference)
+            return True
+        try:
+            results = [wanted[name] for name in own]
+            compare_all("it", [*own.values()], results, reference.program, self._allowed)
+        except CompileError:
+            values = reference.results(self._with_empty(given), every=True)
+            with settings(NOOPT=1):
+                self._compare_nodes(_tensors(given), values, reference, what)
+            return False
+        return True
 
     def _own_results(
         self,
@@ -784,7 +885,9 @@ class _Check:
         for at, inputs in enumerate(calls):
             where = call_text(at, calls)
             given = {**inputs, **states}
-            own_differences, movement = self._compare_call(given, own[at], expected[at], where)
+            own_differences, movement = self._compare_call(
+                given, own[at], expected[at], where, self._reference
+            )
             differences += own_differences
             moved = max(moved, movement)
             if self._model.states:
@@ -795,14 +898,22 @@ class _Check:
         return line
 
     def _compare_call(
-        self, inputs: Arrays, own: Arrays, expected: Arrays, where: str
+        self,
+        inputs: Arrays,
+        own: Arrays,
+        expected: Mapping[str, Any],
+        where: str,
+        reference: Reference,
     ) -> tuple[list[Difference], float]:
         """Compare tinygrad's results of a call. Where they differ, some node alone does, too: else
         it is the last digits that many nodes enlarge, and no more than these. Return the
         differences, and how far last digits move a result, if that is why they are allowed.
         """
-        reference = self._reference
-        program = self._program
+        program = reference.program
+        border = where
+        if reference is self._reference:
+            program = self._program
+            border = ""
         got = [*own.values()]
         wanted = [expected[name] for name in own]
         try:
@@ -815,24 +926,32 @@ class _Check:
                 raise
             tensors = _tensors(inputs)
             with settings(NOOPT=1):
-                self._compare_nodes(tensors, values)
+                self._compare_nodes(tensors, values, reference, border)
                 movements = self._movements(tensors)
             place = f"tinygrad on the CPU{where}, where each node alone is right,"
             moved = [movements[name] for name in own]
             differences = compare_all(place, got, wanted, program, self._allowed, moved)
             return differences, max(moved)
 
-    def _compare_nodes(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
+    def _compare_nodes(
+        self,
+        tensors: dict[str, Tensor],
+        values: Mapping[str, Any],
+        reference: Reference,
+        where: str = "",
+    ) -> None:
         """Compare the results of each node that gets those of the reference, `values`."""
 
         def judge(node: Node, current: Any) -> None:
             self._report(f"comparing {_called(node)}", 1.0)
+            is_judged = where != NOT_FINITE or not is_open([node])
             for name in node.outputs:
                 if name not in values or not isinstance(current.get(name), Tensor):
                     continue
                 got = array_of(runner.restored(name))
-                what = f"{_called(node)}: {_maker(node)} computes it wrongly: its output {quote_name(name)}"
-                compare(what, got, values[name], self._reference.program, self._allowed)
+                what = f"{_called(node)}: {_maker(node)} computes it wrongly{where}: its output {quote_name(name)}"
+                if is_judged:
+                    compare(what, got, values[name], reference.program, self._allowed)
                 current[name] = tensor_of(values[name])
 
         runner = Runner(self._model)

@@ -6,7 +6,7 @@ Inputs are positional, and attributes have their names.
 from __future__ import annotations
 
 from itertools import zip_longest
-from math import frexp, isfinite, prod
+from math import frexp, inf, isfinite, pi, prod
 from typing import Any
 
 from tinygrad import Tensor, dtypes
@@ -77,6 +77,49 @@ def _max_unpool(x: Tensor, index: Tensor, *shape: Any, **options: Any) -> Tensor
 def _relu(x: Tensor) -> Tensor:
     """tinygrad's gives 0 for NaN."""
     return (x < 0).where(0, x)
+
+
+# -- NaN and infinities, for which tinygrad's have other results.
+
+
+def _at_infinity(name: str, result: Any) -> Any:
+    """Return an operator of tinygrad with another result for an infinity."""
+
+    def operator(x: Tensor) -> Tensor:
+        return x.isinf().where(result(x), onnx_ops[name](x))
+
+    return operator
+
+
+def _elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    return (x < 0).where(onnx_ops["Elu"](x, alpha), x)
+
+
+def _hard_swish(x: Tensor) -> Tensor:
+    return x * (x / 6 + 0.5).clamp(0, 1)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    return (x == inf).where(x, onnx_ops["Softplus"](x))
+
+
+def _mish(x: Tensor) -> Tensor:
+    return x * _softplus(x).tanh()
+
+
+def _shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    smaller = (x > lambd).where((x - bias).cast(x.dtype), 0)
+    return (x < -lambd).where((x + bias).cast(x.dtype), smaller)
+
+
+def _sign(x: Tensor) -> Tensor:
+    own = onnx_ops["Sign"](x)
+    if not dtypes.is_float(x.dtype):
+        return own
+    return x.isnan().where(x, own)
+
+
+# -- Other operators.
 
 
 def _upsample(x: Tensor, scales: Any, *, mode: str = "nearest") -> Tensor:
@@ -257,16 +300,23 @@ OPERATORS: dict[str, Any] = {
     **{name: _narrow(name) for name in ("Abs", "Add", "Mul", "Neg", "Sub")},
     "ArgMax": lengths.arg_max,
     "ArgMin": lengths.arg_min,
+    "Asinh": _at_infinity("Asinh", lambda x: x),
+    "Atan": _at_infinity("Atan", lambda x: x.sign() * (pi / 2)),
     "Cast": _cast,
     "ConvInteger": _conv_integer,
     "CumSum": lengths.cum_sum,
     **recurrent.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
+    "Elu": _elu,
     "Gather": lengths.gather,
     "GatherND": lengths.gather_nd,
+    "GreaterOrEqual": lambda x, y: (x > y) | (x == y),
+    "HardSwish": _hard_swish,
+    "LessOrEqual": lambda x, y: (x < y) | (x == y),
     "LpNormalization": _lp_normalization,
     "MaxPool": _max_pool,
     "MaxUnpool": _max_unpool,
+    "Mish": _mish,
     "Mod": _mod,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear(Tensor.matmul),
@@ -277,7 +327,10 @@ OPERATORS: dict[str, Any] = {
     "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
     "Range": _range,
     "ScatterND": lengths.scatter_nd,
+    "Shrink": _shrink,
+    "Sign": _sign,
     "Slice": lengths.slice_of,
+    "Softplus": _softplus,
     "TensorScatter": _of_copy("TensorScatter"),
     "Upsample": _upsample,
 }
