@@ -38,6 +38,7 @@ from devmod.errors import (
 )
 from devmod.worker import answers, processors
 from devmod_models._names import default_names
+from devmod_models._progress import progress_line
 from devmod_targets.compilation import check_architecture
 from devmod_targets.cuda import nvrtc
 from devmod_targets.programs import make_program
@@ -87,6 +88,7 @@ def export(
     folded: Mapping[str, str] | None = None,
     report: Callable[[str], object] | None = None,
     tune: Sequence[Any] | None = None,
+    progress: bool | None = None,
 ) -> devmod.Module:
     """Return a module with a program that computes what a function of Tensors computes.
 
@@ -124,6 +126,9 @@ def export(
         Arrays of NumPy and integers, one for each input. With them other optimizations of slow
         kernels are measured on the devices of the targets that are here. The fastest become
         variants in the file, with the times (`devmod.TuningRecord`).
+    progress
+        Whether a line on standard error shows the phase from the second second on. None: in a
+        terminal alone.
 
     Returns
     -------
@@ -154,17 +159,25 @@ def export(
             f"tune has {len(tune)} values; expected {len(inputs)}, one for each input",
             argument="tune",
         )
-    module, _ = make(
-        fn,
-        given,
-        targets=targets,
-        name=name,
-        outputs=outputs,
-        constants=constants or {},
-        folded=folded or {},
-        report=lambda text, _: report and report(text),
-        tune=tune,
-    )
+    with progress_line(name, progress=progress) as show:
+
+        def reported(text: str, _: float) -> None:
+            show(text)
+            if report is not None:
+                report(text)
+
+        show("tracing")
+        module, _ = make(
+            fn,
+            given,
+            targets=targets,
+            name=name,
+            outputs=outputs,
+            constants=constants or {},
+            folded=folded or {},
+            report=reported,
+            tune=tune,
+        )
     return module
 
 

@@ -22,6 +22,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
+from devmod_models._progress import progress_line
 from devmod_models._torch_calls import Arguments, tensors_of_results
 from devmod_models._torch_state import States, restoring
 from devmod_models.tinygrad import check_architectures, texts_of
@@ -53,6 +54,7 @@ def export(
     outputs: Sequence[str] | None = None,
     half: str = "",
     report: Callable[[str], object] | None = None,
+    progress: bool | None = None,
 ) -> devmod.Module:
     """Return a module with a program that computes what a model of PyTorch computes.
 
@@ -86,6 +88,9 @@ def export(
         "all" for weights and layers in float16, "weights" for weights alone.
     report
         A function that gets lines about the program and the comparison.
+    progress
+        Whether a line on standard error shows the phase from the second second on. None: in a
+        terminal alone.
 
     Returns
     -------
@@ -125,9 +130,15 @@ def export(
     check_architectures(targets)
     own = Arguments(model, args, kwargs)
     dims = _dims(dynamic, [*own.tensors])
-    with _evaluating(model), temporary_folder() as folder:
+    with (
+        progress_line(label, progress=progress) as show,
+        _evaluating(model),
+        temporary_folder() as folder,
+    ):
+        show("calling the model")
         calls = _Calls(model, own, outputs)
         path = os.path.join(folder, f"{label}.onnx")
+        show("writing it as ONNX")
         calls.write(path, dynamic)
         request: dict[str, Any] = {
             "model": path,
@@ -142,7 +153,7 @@ def export(
             "is_tuned": False,
             "half": half,
         }
-        answer = ask(request, label, lambda *_: None)
+        answer = ask(request, label, show)
         if report is not None:
             for line in (*answer["lines"], *answer["notes"], *calls.notes):
                 report(line)
