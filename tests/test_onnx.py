@@ -720,6 +720,17 @@ def replace(monkeypatch: pytest.MonkeyPatch) -> Any:
     return partial(monkeypatch.setitem, OPERATORS)
 
 
+def test_a_length_that_an_operator_of_tinygrad_does_not_take(replace: Any, refused: Any) -> None:
+    def operator(x: Any) -> Any:
+        raise RuntimeError("symbolic shape not supported")
+
+    replace("Relu", operator)
+    write("m.onnx", "y = Relu(x)", {"x": (FLOAT, ["n"])}, ["y"])
+    assert refused("m.onnx", "--dim", "n=2..9") == (
+        "m.onnx: Relu (output 'y'): tinygrad cannot trace it: a length that each call chooses decides what it does; a fixed length may do (--dim)\n"
+    )
+
+
 STATES = ("--state", "k=k2", "--state", "v=v2")
 
 

@@ -150,6 +150,42 @@ def test_what_no_program_returns_or_takes(torch: Any) -> None:
     assert text(one).startswith("own: ")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_bags_of_embeddings(torch: Any) -> None:
+    """torch.onnx writes them by a loop over sequences."""
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+    class Bags(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, **options: Any) -> None:
+            super().__init__()
+            self.sums = torch.nn.EmbeddingBag(20, 4, mode="sum")
+            self.means = torch.nn.EmbeddingBag(20, 4, **options)
+            self.most = torch.nn.EmbeddingBag(20, 4, mode="max")
+
+        def forward(self, indices: Any, weights: Any) -> Any:
+            sums = self.sums(indices, per_sample_weights=weights)
+            return {"sums": sums, "means": self.means(indices), "most": self.most(indices)}
+
+    need_opencl()
+    torch.manual_seed(0)
+    indices = torch.tensor([[3, 3, 0], [19, 1, 7]])
+    weights = torch.rand(2, 3)
+    model = Bags()
+    own = torch.nn.functional.embedding_bag
+    module = interop.export(model, (indices, weights), targets="opencl")
+    assert torch.nn.functional.embedding_bag is own
+    found = module["bags"](indices.numpy(), weights.numpy())
+    for got, want in zip(found, model(indices, weights).values(), strict=True):
+        np.testing.assert_allclose(got, want.detach().numpy(), atol=1e-6)
+    other = Bags(padding_idx=3)
+    text = refusal(CompileError, interop.export, other, (indices, weights), targets="opencl")
+    assert text.endswith(
+        "no program has sequences, optional values or strings. "
+        "torch.onnx writes an EmbeddingBag with offsets, a padding_idx or a max_norm by them: "
+        "give it indices of two dimensions without these, or use Embedding and a sum"
+    )
+
+
 @pytest.fixture(params=["dynamo", "TorchScript"])
 def exporter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both exporters of torch.onnx: the newer one needs onnxscript."""

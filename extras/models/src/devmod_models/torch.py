@@ -7,7 +7,7 @@ import re
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,11 @@ _CALLS = 3
 #: The names in ONNX's file of states, and of their next values.
 _INPUT = "devmod_state_{}"
 _OUTPUT = "devmod_next_{}"
+#: What writes sequences.
+_BAGS = (
+    "torch.onnx writes an EmbeddingBag with offsets, a padding_idx or a max_norm by them: "
+    "give it indices of two dimensions without these, or use Embedding and a sum"
+)
 
 
 def export(
@@ -153,7 +158,13 @@ def export(
             "is_tuned": False,
             "half": half,
         }
-        answer = ask(request, label, show)
+        try:
+            answer = ask(request, label, show)
+        except CompileError as error:
+            text = str(error).replace("(--dim)", "(leave it out of `dynamic`)")
+            if "SequenceEmpty" in text:
+                text += f". {_BAGS}"
+            raise CompileError(text, log=error.log) from None
         if report is not None:
             for line in (*answer["lines"], *answer["notes"], *calls.notes):
                 report(line)
@@ -239,7 +250,8 @@ class _Calls:
         args = [each.clone() for each in (*tensors.values(), *states.values())]
         names = [*tensors, *map(_INPUT.format, range(len(states)))]
         outputs = [*self._names, *map(_OUTPUT.format, range(len(states)))]
-        _write(self._model, args, path, names, outputs, dynamic)
+        with _bags_as_sums():
+            _write(self._model, args, path, names, outputs, dynamic)
         _add_unused_inputs(path, dict(zip(names, args, strict=True)), dynamic)
 
     def _functional(self) -> Callable[..., Any]:
@@ -313,6 +325,37 @@ def _choose_experts(modules: Iterable[Any]) -> None:
         config = vars(each).get("config")
         if getattr(config, "_experts_implementation", None) == "grouped_mm":
             config._experts_implementation = "batched_mm"
+
+
+@contextmanager
+def _bags_as_sums() -> Iterator[None]:
+    """Run a block in which bags of one length compute sums, means or maxima of rows: torch.onnx
+    writes EmbeddingBag by a loop over sequences, which no program has.
+    """
+    import torch
+
+    own = torch.nn.functional.embedding_bag
+
+    def summed(*args: Any, **named: Any) -> Any:
+        bound = signature(own).bind(*args, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        indices = given["input"]
+        has_others = given["max_norm"] is not None or given["padding_idx"] is not None
+        if indices.dim() != 2 or has_others:
+            return own(*args, **named)
+        rows = torch.nn.functional.embedding(indices, given["weight"])
+        weights = given["per_sample_weights"]
+        if weights is not None:
+            rows = rows * weights.unsqueeze(-1)
+        reduced = {"sum": rows.sum, "mean": rows.mean, "max": rows.amax}
+        return reduced[given["mode"]](1)
+
+    torch.nn.functional.embedding_bag = summed
+    try:
+        yield
+    finally:
+        torch.nn.functional.embedding_bag = own
 
 
 @contextmanager

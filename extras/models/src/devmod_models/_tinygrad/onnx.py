@@ -112,7 +112,7 @@ _MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
 _DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do (--dim)"
 #: What tinygrad's errors have of lengths without a number: trees of pages, or a comparison of them.
-_SYMBOLIC = re.compile(r"UOp\(|eval failed to be a single number")
+_SYMBOLIC = re.compile(r"UOp\(|eval failed to be a single number|symbolic shape not supported")
 #: How often the last digits of all values change, to see how far the results move.
 _DRAWS = 5
 #: The most indices of a Gather that are copies of one element each.
