@@ -9,6 +9,7 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,19 +108,18 @@ devmod.save(module, path)
     ("groups", "group", "mode"), [([], 12345, 0o622), (["23456"], 23456, 0o662)]
 )
 def test_permissions_of_a_group_are_not_passed_to_another_group(
-    groups: list[str], group: int, mode: int, tmp_path: Path
+    groups: list[str], group: int, mode: int
 ) -> None:
     """A member of the group keeps the group, but not the owner."""
-    path = tmp_path / "k.devmod"
-    path.write_bytes(b"")
-    for each in (tmp_path, *tmp_path.parents):
-        if not each.stat().st_mode & 0o001:  # pytest's own folders, one more under xdist
-            os.chmod(each, 0o755)
-    os.chmod(tmp_path, 0o777)
-    os.chown(path, 0, 23456)
-    path.chmod(0o662)  # others may write to it, and its group may read it
-    subprocess.run([sys.executable, "-c", AS_NOBODY, str(path), *groups], check=True)
-    result = path.stat()
+    # Each pytest that starts closes the folder above `tmp_path` for others.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = Path(folder, "k.devmod")
+        path.write_bytes(b"")
+        os.chown(path, 0, 23456)
+        path.chmod(0o662)  # others may write to it, and its group may read it
+        subprocess.run([sys.executable, "-c", AS_NOBODY, str(path), *groups], check=True)
+        result = path.stat()
     assert (result.st_uid, result.st_gid, stat.S_IMODE(result.st_mode)) == (12345, group, mode)
 
 
