@@ -35,3 +35,10 @@ if TYPE_CHECKING:
 _workbench("devmod.commands")
 __import__("devmod_workbench.commands")  # by its name: core imports no other wheel
 sys.modules[__name__] = sys.modules["devmod_workbench.commands"]
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of the workbench's module for an import that has waited for this one's, in
+    another thread: Python gives it this module.
+    """
+    return getattr(sys.modules["devmod_workbench.commands"], name)

@@ -15,3 +15,10 @@ _workbench("devmod.testing")
 _runtime("devmod.testing")
 __import__("devmod_workbench.testing")  # by its name: core imports no other wheel
 sys.modules[__name__] = sys.modules["devmod_workbench.testing"]
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of the workbench's module for an import that has waited for this one's, in
+    another thread: Python gives it this module.
+    """
+    return getattr(sys.modules["devmod_workbench.testing"], name)

@@ -48,10 +48,10 @@ def execute(
 
 def prepare() -> None:
     """Import and load what compiled code needs, which takes longer than to compile a kernel."""
-    from devmod_simulators.drivers.build import UnavailableError
+    from devmod_simulators.drivers.build import BuildError, UnavailableError
     from devmod_simulators.ptx.compiled import engine
 
-    with suppress(UnavailableError):
+    with suppress(BuildError, UnavailableError):
         engine.prepare()
 
 

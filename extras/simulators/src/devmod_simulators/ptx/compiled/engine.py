@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from devmod_simulators.drivers.build import UnavailableError
+from devmod_simulators.drivers.build import BuildError, UnavailableError
 from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import Context, Kernel
@@ -443,7 +443,7 @@ def _compile(program: Program) -> CompiledKernel | UnsupportedError:
         return error
     except PtxError as error:
         return UnsupportedError(error.text)
-    except UnavailableError as error:
+    except (UnavailableError, BuildError) as error:
         return UnsupportedError(str(error))
     except _UNKNOWN_FORMS as error:
         return UnsupportedError(f"{type(error).__name__}: {error}")
