@@ -96,7 +96,7 @@ COMMANDS = (
     "verify",
     "view --no-open",
 )
-OTHERS = "demo tune simulate build cache compile conformance devices doctor init keygen new-backend onnx pack pin plugins profile unpack"
+OTHERS = "demo tune simulate build cache compile conformance devices doctor init keygen new-backend onnx pack pin plugins profile triton unpack"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "

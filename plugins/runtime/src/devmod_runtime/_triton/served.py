@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import devmod
-from devmod.backend import RLock, debug, environment_text, temporary_folder, walk
+from devmod.backend import RLock, debug, environment_text, escape_line, temporary_folder, walk
 from devmod.errors import (
     DevmodError,
     FormatError,
@@ -335,7 +335,9 @@ class Server:
         count = count_text(len(self.compiled), "kernel")
         with suppress(OSError, ValueError):
             print(
-                f"devmod: Triton compiled {count} not in {self._files()}: {'; '.join(shown)}",
+                escape_line(
+                    f"devmod: Triton compiled {count} not in {self._files()}: {'; '.join(shown)}"
+                ),
                 file=sys.stderr,
             )
 
