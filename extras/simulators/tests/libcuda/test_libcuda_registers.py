@@ -32,7 +32,7 @@ def ptx(directives: str = "", pragma: str = "") -> bytes:
         "ld.param.u64 %p, [p];",
         *loads,
         *sums,
-        "st.global.f64 [%p], %d0; ret; }",
+        f"st.global.f64 [%p+{8 * COUNT}], %d0; ret; }}",
     ]
     return "\n".join(lines).encode() + b"\0"
 
@@ -83,8 +83,8 @@ def test_an_option_of_the_compiler_limits_registers() -> None:
 
 
 def test_an_estimate_refuses_no_launch() -> None:
-    memory = allocate(np.ones(COUNT))
+    memory = allocate(np.ones(COUNT + 1))
     values = ((int(memory),), (ctypes.c_void_p,))
     driver.cuLaunchKernel(kernel(ptx()), 1, 1, 1, 1024, 1, 1, 0, 0, values, 0)
     assert REGISTERS * 1024 > 65536
-    assert read(memory, 1, np.float64) == [COUNT]
+    assert read(memory, COUNT + 1, np.float64) == [1] * COUNT + [COUNT]
