@@ -5,8 +5,10 @@ devices.
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +26,23 @@ from opencl_kernels import adder, kernel
 import devmod
 from devmod import Param
 from devmod_opencl import _driver
+
+
+def test_a_function_and_what_it_launches_are_released_without_the_collector(device: Any) -> None:
+    array = device.from_numpy(np.ones(4, np.float32))
+    module = adder()
+    function = module["twice"].on(device)
+    function(array, grid=1, block=4)
+    function(array, grid=1, block=4)  # a plain call
+    owner = weakref.ref(function._callers.owner)
+    launches = [weakref.ref(each) for each in function._callers.values()]
+    source = weakref.ref(module)
+    gc.disable()
+    try:
+        del function, module
+        assert (owner(), source(), [each() for each in launches]) == (None, None, [None])
+    finally:
+        gc.enable()
 
 
 def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(

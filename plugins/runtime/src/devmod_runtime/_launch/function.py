@@ -286,6 +286,8 @@ class Function(ProcessLocal):
         self._has_plain_caller = launcher.packs_numbers(signature.arguments)
         #: The method of a plain call; None before the second call.
         self._plain_call: Callable[..., Any] | None = None
+        #: The globals of the methods of plain calls.
+        self._plain_globals: list[dict[str, Any]] = []
         #: Whether a call has given arguments by name, and buffers of another library: without
         #: them, a plain call takes less time.
         self._has_names = self._has_foreign = False
@@ -520,6 +522,7 @@ class Function(ProcessLocal):
         plain = self._plain_call
         if plain is None:
             plain = self._plain_call = plain_call(self, callers)
+            self._plain_globals.append(plain.__globals__)
         own = self._class
         if self._count >= 0 and type(self) is own and own.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
@@ -538,6 +541,13 @@ class Function(ProcessLocal):
     def _forget_plain_calls(self) -> None:
         self._plain_call = None
         self.__class__ = self._class
+
+    def __del__(self) -> None:
+        """Release what queues launches: the class of one object is in a cycle, and so would keep
+        kernels and modules until the collector runs.
+        """
+        for each in self.__dict__.get("_plain_globals", ()):
+            each.clear()
 
     def _call_in_other_form(
         self, given: Sequence[Any], by_name: Sequence[Any], keywords: dict[str, Any], *launch: Any
