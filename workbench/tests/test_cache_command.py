@@ -187,7 +187,8 @@ def test_caches_of_other_programs_that_others_can_write_to_are_not_used(
 def test_a_folder_with_a_users_files_is_no_cache_of_other_programs(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "tools").mkdir(parents=True, mode=0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)  # `parents` alone leaves it to the umask
+    (folder / "tools").mkdir(mode=0o700)
     (folder / "tools" / "notes").write_text("a user's")
     with pytest.raises(
         devmod.DevmodError, match="it has the file 'notes', which is not of a cache"
