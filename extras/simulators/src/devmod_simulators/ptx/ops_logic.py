@@ -28,6 +28,20 @@ from devmod_simulators.ptx.ptx_types import (
     Pair,
 )
 
+#: The instructions without an effect here.
+WITHOUT_EFFECT = (
+    "prefetch",
+    "prefetchu",
+    "membar",
+    "fence",
+    "nanosleep",
+    "griddepcontrol",
+    "pmevent",
+    "discard",
+    "applypriority",
+    "setmaxnreg",
+)
+
 
 @operation("and", "or", "xor")
 def _bitwise(decoder: Decoder) -> Step:
@@ -245,15 +259,4 @@ def nothing(decoder: Decoder) -> Step:
     return lambda lanes: None
 
 
-operation(
-    "prefetch",
-    "prefetchu",
-    "membar",
-    "fence",
-    "nanosleep",
-    "griddepcontrol",
-    "pmevent",
-    "discard",
-    "applypriority",
-    "setmaxnreg",
-)(nothing)
+operation(*WITHOUT_EFFECT)(nothing)

@@ -125,10 +125,15 @@ class Worker:
             return sanitizer.packed()
         self.arena.set_ranges(ranges)
         self.arena.unordered = unordered
-        engine = "interpreter" if flags & 8 else "compiled" if flags & 16 else ""
+        engine = ""
+        if flags & 8:
+            engine = "interpreter"
+        elif flags & 16:
+            engine = "compiled"
         program = module.program(kernel.name)
-        self.is_verbose |= bool(flags & 32)
-        execute(program, launch, self.arena, engine, verbose=bool(flags & 32))
+        is_verbose = bool(flags & 32)
+        self.is_verbose |= is_verbose
+        execute(program, launch, self.arena, engine, verbose=is_verbose)
         return b""
 
     def noted(self, fields: Fields) -> "Sanitizer":

@@ -10,6 +10,7 @@ from devmod_simulators.ptx.compiled.emit import constant, floats, vector
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.memory import WINDOW_SHIFT, WINDOWS
+from devmod_simulators.ptx.ops_logic import WITHOUT_EFFECT
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Pair, Vector
 
@@ -1261,17 +1262,6 @@ def _createpolicy(e: Emitter, d: Decoder) -> None:
     e.target(d.operands[0], "zeroinitializer", "b64")
 
 
-@operation(
-    "prefetch",
-    "prefetchu",
-    "membar",
-    "fence",
-    "nanosleep",
-    "griddepcontrol",
-    "pmevent",
-    "discard",
-    "applypriority",
-    "setmaxnreg",
-)
+@operation(*WITHOUT_EFFECT)
 def _nothing(e: Emitter, d: Decoder) -> None:
     pass
