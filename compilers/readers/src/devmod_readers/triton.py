@@ -32,6 +32,7 @@ import json
 import os
 import re
 import sys
+import sysconfig
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -81,6 +82,8 @@ TARGETS_VARIABLE = "DEVMOD_TRITON_TARGETS"
 MANAGER = {"TRITON_CACHE_MANAGER": "devmod_runtime.triton:CacheManager"}
 #: Triton's own package, whose version an identity has.
 _TRITON = "triton"
+#: The library that Triton compiles for its driver of CUDA. That of AMD's has a path of the machine.
+DRIVER_LIBRARY = "cuda_utils"
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
 
 
@@ -338,6 +341,11 @@ class Parts(NamedTuple):
         """The digest, of IDENTITY characters."""
         return sha256(json.dumps(list(self)).encode()).hexdigest()[:IDENTITY]
 
+    @property
+    def symbol(self) -> str:
+        """The last part of the function's import path, which names its kernels in a file."""
+        return self.function.rpartition(":")[2].rpartition(".")[2]
+
 
 def parts_of(
     function: Any,
@@ -385,6 +393,20 @@ def parts_of(
         triton,
         json.dumps(variables, sort_keys=True),
     )
+
+
+def driver_source(triton: ModuleType) -> str:
+    """Return the path of the source of Triton's driver of CUDA."""
+    return os.path.join(str(triton.__path__[0]), "backends", "nvidia", "driver.c")
+
+
+def driver_library_name(source: str) -> str:
+    """Return the name of the driver's library in a file: it fits one source, which is at a path,
+    one ABI of Python and one platform.
+    """
+    with open(source, "rb") as file:
+        digest = sha256(file.read()).hexdigest()[:IDENTITY]
+    return f"{DRIVER_LIBRARY}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def _digest(path: Any) -> str:

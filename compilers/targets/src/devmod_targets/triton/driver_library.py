@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import sysconfig
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 
 from devmod import Target
 from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import CompileError
-from devmod_readers.triton import IDENTITY
+from devmod_readers.triton import DRIVER_LIBRARY, driver_library_name, driver_source
 from devmod_targets.authoring._process import run_program
 from devmod_targets.triton.kernels import import_triton
 
-_NAME = "cuda_utils"
 #: The driver's library, which a build box does not have.
 _NEEDS = "libcuda.so.1"
 _COMPILERS = ("gcc", "clang", "cc")
@@ -42,21 +40,20 @@ def build_library(targets: Iterable[str]) -> dict[str, bytes]:
         raise _error("no C compiler was found (gcc, clang, or CC)")
     if not os.path.exists(os.path.join(include, "Python.h")):
         raise _error("the headers of Python are not installed")
-    folder = os.path.join(import_triton("cuda").__path__[0], "backends", "nvidia")
-    source = Path(folder, "driver.c")
+    source = driver_source(import_triton("cuda"))
+    folder = os.path.dirname(source)
     with temporary_folder() as work:
         # Only the name of the driver's library gets into this one.
         empty = [compiler, "-shared", "-x", "c", os.devnull, f"-Wl,-soname,{_NEEDS}"]
         _run(empty, _NEEDS, work)
-        command = [compiler, "-O3", "-shared", "-fPIC", "-Wno-psabi", str(source)]
+        command = [compiler, "-O3", "-shared", "-fPIC", "-Wno-psabi", source]
         command += [f"-L{work}", f"-l:{_NEEDS}", f"-I{folder}/include", f"-I{include}"]
         # No path of this machine gets into it.
         command += [f"-ffile-prefix-map={each}=." for each in (folder, include)]
         command += ["-Wl,--build-id=none", "-s"]
-        _run(command, _NAME, work)
-        data = Path(work, _NAME).read_bytes()
-    digest = sha256(source.read_bytes()).hexdigest()[:IDENTITY]
-    return {f"{_NAME}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}": data}
+        _run(command, DRIVER_LIBRARY, work)
+        data = Path(work, DRIVER_LIBRARY).read_bytes()
+    return {driver_library_name(source): data}
 
 
 def _run(command: list[str], output: str, work: str) -> None:

@@ -207,8 +207,7 @@ def _payload(compiled: Any, parts: Parts, target: Target) -> Any:
         {"parts": parts._asdict(), "metadata": metadata}, default=vars, sort_keys=True
     )
     (info,) = payload.fmap.values()
-    name = parts.function.rpartition(":")[2].rpartition(".")[2]
-    return payload.replace(fmap={f"{name}.{parts.identity}": info}, source={"json": text})
+    return payload.replace(fmap={f"{parts.symbol}.{parts.identity}": info}, source={"json": text})
 
 
 def compile_here(

@@ -7,10 +7,8 @@ import errno
 import json
 import os
 import sys
-import sysconfig
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from hashlib import sha256
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -25,13 +23,19 @@ from devmod.errors import (
     list_names,
 )
 from devmod.plugins import registered
-from devmod_readers.triton import IDENTITY, Parts, UnsupportedError, function_name
+from devmod_readers.triton import (
+    DRIVER_LIBRARY,
+    IDENTITY,
+    Parts,
+    UnsupportedError,
+    driver_library_name,
+    driver_source,
+    function_name,
+)
 from devmod_runtime._triton.specialization import Seen, inspect, unusual_setting
 
 VARIABLE = "DEVMOD_TRITON"
 STRICT = "strict"
-#: The library that Triton compiles for its driver of CUDA. That of AMD's has a path of the machine.
-_LIBRARY = "cuda_utils"
 _EXTENSIONS = {"cuda": "cubin", "rocm": "hsaco"}
 _MAX_REPORTED = 4
 #: A folder in memory, where no other can be written.
@@ -180,9 +184,8 @@ class Server:
 
     def _difference(self, parts: Parts) -> str:
         """Return how a specialization differs from those of the same function in the files."""
-        symbol = parts.function.rpartition(":")[2].rpartition(".")[2]
         others = []
-        for module in self._names.get(symbol, ()):
+        for module in self._names.get(parts.symbol, ()):
             other = Parts(**_entry_of(module)["parts"])
             if other.function == parts.function:
                 others.append(other)
@@ -260,9 +263,9 @@ class Server:
         """Return the path of the library of Triton's driver, if the files have it for this
         Python.
         """
-        if file.partition(".")[0] != _LIBRARY or not self._libraries:
+        if file.partition(".")[0] != DRIVER_LIBRARY or not self._libraries:
             return None
-        name = _library_name()
+        name = driver_library_name(driver_source(import_module("triton")))
         module = self._libraries.get(name)
         if module is None:
             return None
@@ -362,17 +365,6 @@ def _write(folder: str, name: str, data: bytes) -> str:
             file.write(data)
         os.replace(part, path)
     return path
-
-
-def _library_name() -> str:
-    """Return the name of the library in a file: it fits one source, one ABI of Python and one
-    platform.
-    """
-    triton = import_module("triton")
-    path = os.path.join(str(triton.__path__[0]), "backends", "nvidia", "driver.c")
-    with open(path, "rb") as file:
-        digest = sha256(file.read()).hexdigest()[:IDENTITY]
-    return f"{_LIBRARY}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def _check(module: Any) -> None:
