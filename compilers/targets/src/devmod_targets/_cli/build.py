@@ -17,6 +17,7 @@ from devmod.commands import (
     size,
 )
 from devmod.errors import DevmodError
+from devmod_targets._cli._options import no_cache_option, workers_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,19 +62,13 @@ Examples:
     type=click.Path(),
     help="The file to write. [default: that of the manifest]",
 )
-@click.option(
-    "-j",
-    "--workers",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="The number of worker processes. [default: the number of processors]",
-)
+@workers_option
 @click.option(
     "--cache",
     metavar="PLACE",
     help="The folder, or the URL, of the cache. [default: DEVMOD_BUILD_CACHE, else devmod's cache folder]",
 )
-@click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
+@no_cache_option
 @click.option(
     "--dask", metavar="ADDRESS", default="", help="Compile on the Dask cluster with this scheduler."
 )

@@ -12,6 +12,7 @@ import devmod
 from devmod.backend import requirements, tuning_of, usable_functions, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text, list_names
+from devmod_targets._cli._options import output_option
 from devmod_targets._spelling import in_shell_of_others
 from devmod_targets.writable import check_writable, noting_interrupts
 
@@ -32,14 +33,7 @@ Examples:
 @click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The file to write.",
-)
+@output_option
 @click.option(
     "--compress",
     metavar="METHOD",

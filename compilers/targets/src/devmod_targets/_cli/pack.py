@@ -12,6 +12,7 @@ import click
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text
 from devmod_targets import packing
+from devmod_targets._cli._options import output_option
 from devmod_targets.writable import check_writable, noting_interrupts
 
 
@@ -31,14 +32,7 @@ Examples:
     metavar="FOLDER|WHEEL|FILE...",
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The file to write.",
-)
+@output_option
 @click.option(
     "--compress",
     metavar="METHOD",

@@ -12,6 +12,7 @@ import click
 from devmod.backend import replacing, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo, size
 from devmod.errors import FormatError, count_text, not_installed
+from devmod_targets._cli._options import no_cache_option, output_option, workers_option
 from devmod_targets.writable import check_writable, noting_interrupts
 
 TYPE_CHECKING = False
@@ -171,14 +172,7 @@ Example:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 @_target_option
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The file to write.",
-)
+@output_option
 @click.option(
     "-I",
     "--include",
@@ -188,14 +182,8 @@ Example:
     type=click.Path(exists=True, file_okay=False),
     help="A folder from which modules are imported, besides this one.",
 )
-@click.option(
-    "-j",
-    "--workers",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="The number of worker processes. [default: the number of processors]",
-)
-@click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
+@workers_option
+@no_cache_option
 @click.option("--compress", metavar="METHOD", help='Compress the kernels: "zstd" or "zstd:19".')
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
 @debug_option
