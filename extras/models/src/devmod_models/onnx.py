@@ -96,7 +96,7 @@ _MAX_GRAPHS = 8
 _TENSOR_OPERATORS = ("OptionalGetElement", "OptionalHasElement", "ReverseSequence")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 Result = TypeVar("Result")
-#: A length, its range, or one with the number of which it is a multiple.
+#: A length; its first and last value; or these and the step between the values.
 Length = int | tuple[int, int] | tuple[int, int, int]
 #: One, or all those of an input.
 Dim = Length | list[Length]
@@ -215,8 +215,8 @@ def read_model(
     dims
         The lengths that the file leaves open: by input and axis as in "x.0", by the name that the
         file has for a length, or all those of an input; "" is the only input. A pair of numbers is
-        a range from which each call chooses; a third number is one of which it is a multiple. A
-        first length that is missing is 1.
+        a range from which each call chooses, and with a third number it chooses a multiple of that.
+        A first length that is missing is 1.
     states
         The inputs that are state, with the names of the outputs that are their next values.
     constants

@@ -22,6 +22,7 @@ from devmod.errors import (
     not_installed,
 )
 from devmod_models._command import ask
+from devmod_models._patched import patched
 from devmod_models._progress import progress_line
 from devmod_models._torch_calls import Arguments, tensors_of_results
 from devmod_models._torch_state import States, restoring
@@ -351,11 +352,8 @@ def _bags_as_sums() -> Iterator[None]:
         reduced = {"sum": rows.sum, "mean": rows.mean, "max": rows.amax}
         return reduced[given["mode"]](1)
 
-    torch.nn.functional.embedding_bag = summed
-    try:
+    with patched(torch.nn.functional, "embedding_bag", summed):
         yield
-    finally:
-        torch.nn.functional.embedding_bag = own
 
 
 @contextmanager

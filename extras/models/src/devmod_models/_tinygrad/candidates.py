@@ -13,8 +13,8 @@ from typing import Any
 from tinygrad.codegen.opt import KernelOptError, heuristic
 from tinygrad.uop.ops import AxisType, Ops
 
+from devmod_models._patched import patched
 from devmod_models._tinygrad.products import NAME, ROWS
-from devmod_models._tinygrad.record import patched
 from devmod_models._tinygrad.render import HEURISTIC, optimize, render
 
 #: What identifies a range. Optimizations do not change it; they do change the place of its axis.

@@ -12,7 +12,8 @@ from tinygrad.nn.onnx import onnx_ops
 from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import largest, patched, polynomial
+from devmod_models._patched import patched
+from devmod_models._tinygrad.record import are_fixed, largest, polynomial
 
 __all__ = [
     "arg_max",
@@ -39,7 +40,7 @@ def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any 
     steps = steps or [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         length = data.shape[axis]
-        if all(isinstance(each, int) for each in (start, end, length)):
+        if are_fixed((start, end, length)):
             data = onnx_ops["Slice"](data, [start], [end], [axis], [step])
             continue
         if step < 0:
@@ -89,7 +90,7 @@ def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tenso
     """
     count = len(kernel)
     lengths = self.shape[-count:]
-    if all(isinstance(each, int) for each in lengths):
+    if are_fixed(lengths):
         return _own_pool(self, kernel, stride, dilation)
     steps = make_tuple(stride, count)
     gaps = make_tuple(dilation, count)
@@ -169,7 +170,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """tinygrad's has fixed lengths along the axes that it reads."""
     count = indices.shape[-1]
     sides = x.shape[:count]
-    if batch_dims or all(isinstance(each, int) for each in sides):
+    if batch_dims or are_fixed(sides):
         return onnx_ops["GatherND"](x, indices, batch_dims)
     return _taken(x.reshape(prod(sides), *x.shape[count:]), _flat_places(indices, sides), 0)
 
@@ -181,7 +182,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
     """
     count = indices.shape[-1]
     sides = x.shape[:count]
-    if all(isinstance(each, int) for each in (*sides, *indices.shape)):
+    if are_fixed((*sides, *indices.shape)):
         return onnx_ops["ScatterND"](x.clone(), indices, updates, reduction)
     if reduction != "add":
         raise CompileError(
@@ -231,8 +232,7 @@ def reshape(data: Tensor, shape: Any, allowzero: int = 0) -> Tensor:
         is_kept = isinstance(side, int) and side == 0 and not allowzero
         sides.append(data.shape[axis] if is_kept else side)
     opens = [axis for axis, side in enumerate(sides) if isinstance(side, int) and side == -1]
-    has_lengths = not all(isinstance(each, int) for each in (*data.shape, *sides))
-    if len(opens) == 1 and has_lengths:
+    if len(opens) == 1 and not are_fixed((*data.shape, *sides)):
         others = [each for axis, each in enumerate(sides) if axis != opens[0]]
         sides[opens[0]] = _rest_of(data.shape, others)
     return data.reshape(sides)

@@ -41,6 +41,7 @@ from devmod.errors import (
 )
 from devmod.worker import processors
 from devmod_models import tinygrad
+from devmod_models._patched import patched
 from devmod_models._tinygrad.borders import GRID, NOT_FINITE, draw, is_open
 from devmod_models._tinygrad.check import (
     FAST,
@@ -65,12 +66,12 @@ from devmod_models._tinygrad.lengths import pool
 from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
+    are_fixed,
     buffer_of,
     depends,
     fill,
     largest,
     multiple_name,
-    patched,
     reading,
     settings,
 )
@@ -321,8 +322,11 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         for each in values:
             if not isinstance(each, Tensor):
                 continue
-            has_lengths = not all(isinstance(side, int) for side in each.shape)
-            if has_lengths or dtypes.is_float(each.dtype) or depends(each, self.buffers):
+            if (
+                not are_fixed(each.shape)
+                or dtypes.is_float(each.dtype)
+                or depends(each, self.buffers)
+            ):
                 return None
         arrays = []
         with reading():

@@ -21,7 +21,7 @@ from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
 from devmod_models._tinygrad import fused, lengths, more_operators, recurrent
-from devmod_models._tinygrad.record import largest
+from devmod_models._tinygrad.record import are_fixed, largest
 from devmod_models.onnx import TYPES
 
 __all__ = ["OPERATORS", "divide"]
@@ -53,7 +53,7 @@ def _narrow(name: str) -> Any:
 
 def _max_pool(x: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Any, Any]:
     """tinygrad's indices are those within a channel. Along a length of a call, it has none."""
-    if not all(isinstance(each, int) for each in x.shape[2:]):
+    if not are_fixed(x.shape[2:]):
         return lengths.largest_of_windows(x, **options), None
     values, index = onnx_ops["MaxPool"](x, **options)
     batch, channels, *sides = x.shape

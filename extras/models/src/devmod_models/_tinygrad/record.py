@@ -23,6 +23,7 @@ from tinygrad.uop.ops import Ops, PatternMatcher, UOp, sym_infer
 from devmod.backend import LAUNCH_KEYWORDS, RLock
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_models._names import named_results
+from devmod_models._patched import patched
 from devmod_models.onnx import TYPES
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
@@ -154,17 +155,6 @@ def polynomial(value: UOp) -> dict[tuple[UOp, ...], int]:
     for factors, count in terms:
         result[factors] = result.get(factors, 0) + count
     return {factors: count for factors, count in result.items() if count}
-
-
-@contextmanager
-def patched(place: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an object another value of an attribute. The end restores its own."""
-    own = getattr(place, name)
-    setattr(place, name, value)
-    try:
-        yield
-    finally:
-        setattr(place, name, own)
 
 
 @contextmanager
@@ -471,6 +461,11 @@ class Names(set[str]):
         if result != text:
             self.renamed[text] = result
         return result
+
+
+def are_fixed(lengths: Iterable[object]) -> bool:
+    """Return whether a call chooses none of the lengths."""
+    return all(isinstance(each, int) for each in lengths)
 
 
 def multiple_name(name: str, step: int) -> str:

@@ -24,8 +24,9 @@ from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssi
 
 from devmod.errors import describe_error
 from devmod.worker import answer_items
+from devmod_models._patched import patched
 from devmod_models._tinygrad.products import NAME, product_of
-from devmod_models._tinygrad.record import expression, identifier, patched, settings
+from devmod_models._tinygrad.record import expression, identifier, settings
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
