@@ -546,7 +546,9 @@ class Function(ProcessLocal):
         """Release what queues launches: the class of one object is in a cycle, and so would keep
         kernels and modules until the collector runs.
         """
-        for each in self.__dict__.get("_plain_globals", ()):
+        # To read `self.__dict__` would make a dictionary that the collector does not know as garbage:
+        # all that it refers to would stay until the next collection.
+        for each in getattr(self, "_plain_globals", ()):
             each.clear()
 
     def _call_in_other_form(
