@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,8 +95,14 @@ def build(*words: str) -> int:
 
 
 @pytest.fixture
-def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No C compiler, and the headers of Python, which a machine may lack."""
     monkeypatch.setenv("CC", "/missing/cc")
+    headers = tmp_path / "include"
+    headers.mkdir()
+    (headers / "Python.h").touch()
+    paths = {**sysconfig.get_paths(), "include": str(headers)}
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: paths)
 
 
 TARGETS = ("-t", "cuda -arch=compute_90,sm_90", "-t", "rocm -arch=gfx1100")
@@ -143,6 +150,18 @@ def test_a_record_becomes_a_file_that_devmod_and_triton_read(
     assert build("k.json", *TARGETS, "-o", "changed.devmod", "-q") == 0
     changed = {next(iter(each.functions)) for each in devmod.load("changed.devmod").imports}
     assert changed.isdisjoint(names.values())
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_the_headers_of_python_each_machine_compiles_the_library(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "include" / "Python.h").unlink()
+    write(version, ADD)
+    assert build("k.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod") == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "the file has no library of Triton's driver, so each machine compiles it: the headers of Python are not installed"
+    )
 
 
 @pytest.mark.usefixtures("no_compiler")
