@@ -749,6 +749,12 @@ def places(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     (call,) = _calls(request)
     expected = list(map(read_argument, request["expected"]))
     uses = _FirstUses(call, base64.b64decode(request["data"]), expected).all
+    # In a child: this process has not used the backend when a use is interrupted.
+    name, first = next(iter(uses.items()))
+    outcomes = _in_child({name: first}, int(request["seconds"]))["outcomes"]
+    if "DeviceNotFoundError" in outcomes.get(name, {"types": ()})["types"]:
+        send({"no_device": outcomes[name]["text"]})
+        return
     actions = list(uses.values())
     for number, use in enumerate([*uses, "the exit"]):
         found = record_places(actions, number, request["seconds"])
