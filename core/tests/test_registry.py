@@ -358,6 +358,23 @@ def test_an_alias_in_the_place_of_a_kind_is_explained(group: str, tmp_path: Path
 
 
 @pytest.mark.row("R4")
+def test_a_word_for_devices_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
+    words = {
+        "gpu": "a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
+        "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
+    }
+    chosen = [(group, word) for word in words for group in ("devmod.device", "devmod.targets")]
+    # A file of a stranger may be of a backend with such a name.
+    loaded = [("devmod.load_from_bytes", word) for word in words]
+    errors = misses(tmp_path, chosen + loaded, tmp_path / "site")
+    for group, word in chosen:
+        text = f"{group}.{word} is not registered: {word} is {words[word]}"
+        assert errors[f"{group}.{word}"][0] == text
+    for group, word in loaded:
+        assert f"by convention it would be devmod-{word}" in errors[f"{group}.{word}"][0]
+
+
+@pytest.mark.row("R4")
 def test_a_format_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
     of = {
         "ptx": "cuda",

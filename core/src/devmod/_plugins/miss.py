@@ -20,6 +20,11 @@ _CORE_KINDS = {
     "bundle": "a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it",
     PROGRAM: "the kind of programs, which run on the devices of their kernels; devmod.program makes one, and devmod.load reads its file",
 }
+#: Words for devices of several kinds, with a description.
+_WORDS = {
+    "gpu": "a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
+    "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
+}
 #: How the other shared objects are read.
 _SHARED_OBJECTS = (
     "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, devmod.interop.tvm.load_library(path) the "
@@ -107,13 +112,15 @@ def explain_name(group: str, name: str) -> str:
     """Return what a name means outside this group, with the call to use instead; "" if it is
     unknown.
 
-    It may be an alias of a kind, a format in place of a kind, or a kind or the suffix of a source
-    in place of a format.
+    It may be an alias of a kind, a format or another word in place of a kind, or a kind or the
+    suffix of a source in place of a format.
     """
     if group == "devmod.hooks":
         return ""
     if name in _CORE_KINDS and group != "devmod.targets":
         return _CORE_KINDS[name]
+    if name in _WORDS and group in ("devmod.device", "devmod.targets"):  # what a person chooses
+        return _WORDS[name]
     try:
         if group == "devmod.load_from_file":
             return _explain_format(name)
