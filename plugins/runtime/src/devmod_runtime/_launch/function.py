@@ -546,8 +546,8 @@ class Function(ProcessLocal):
         """Release what queues launches: the class of one object is in a cycle, and so would keep
         kernels and modules until the collector runs.
         """
-        # To read `self.__dict__` would make a dictionary that the collector does not know as garbage:
-        # all that it refers to would stay until the next collection.
+        # To read `self.__dict__` would make a dictionary that the collector does not know as
+        # garbage: all that it refers to would stay until the next collection.
         for each in getattr(self, "_plain_globals", ()):
             each.clear()
 
