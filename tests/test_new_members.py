@@ -106,6 +106,7 @@ LISTS = {
             "compilers/targets/src/devmod_targets/slang/__init__.py": SLANG,
             "compilers/targets/src/devmod_targets/slang/compile.py": SLANG,
             "tools/benchmarks/bench_one_source.py": SLANG,
+            "core/src/devmod/_plugins/miss.py": "Hexagon is a DSP, not a GPU",
             "docs/models.md": HEXAGON,
             "extras/models/src/devmod_models/_tinygrad/render.py": HEXAGON,
             "docs/conf.py": "it names pages, and that of Metal has not left",
