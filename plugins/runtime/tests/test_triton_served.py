@@ -495,6 +495,20 @@ def test_a_fork_has_files_of_its_own() -> None:
     assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER)[0] == ["2 True", "True"]
 
 
+def test_a_kernel_stays_found_while_another_thread_looks_for_it() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = """
+import kernels_of_test as k
+k.add.launch("*fp32", "i32")
+from devmod_runtime._triton.hooks import server
+found, answer = [], server._answer
+server._answer = lambda seen: (found.append(seen.key in server._answers), answer(seen))[1]
+k.add.launch("*fp32", "i32")
+print(found)
+"""
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["[True]"], "")
+
+
 def test_threads_are_served_at_once() -> None:
     write("k.devmod", module("add", b"1"), module("scale", b"2"))
     script = """

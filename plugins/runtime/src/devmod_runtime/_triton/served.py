@@ -146,25 +146,34 @@ class Server:
             return
         name = function_name(jit)
         specialization = name
+        key = ""
+        answer: _Answer | str
         try:
             seen = inspect(jit, compile)
             specialization = str(seen.specialization)
-            self._seen.add(seen.key)
-            # Triton's key may be that of another kernel: it has no values of defaults.
-            self._answers.pop(seen.key, None)
-            reason = self._answer(seen)
+            key = seen.key
+            self._seen.add(key)
+            answer = self._answer(seen)
         except DevmodError as error:  # a damaged kernel
-            reason = str(error)
+            answer = str(error)
         except UnsupportedError as error:
             self._unknown += 1
-            reason = str(error)
+            answer = str(error)
         except Exception as error:  # noqa: BLE001 - another Triton
             self._unknown += 1
-            reason = f"it cannot be compared: {describe_error(error)}"
+            answer = f"it cannot be compared: {describe_error(error)}"
+        reason = ""
+        if isinstance(answer, _Answer):
+            # At once: another thread that has found the kernel may be reading it.
+            self._answers[key] = answer
+        else:
+            # Triton's key may be that of another kernel: it has no values of defaults.
+            self._answers.pop(key, None)
+            reason = answer
         self._count(name, specialization, reason)
 
-    def _answer(self, seen: Seen) -> str:
-        """Return why no file has the kernel; "" if one has it."""
+    def _answer(self, seen: Seen) -> _Answer | str:
+        """Return the kernel; or, as a text, why no file has it."""
         problem = unusual_setting()
         if problem:
             return problem
@@ -179,8 +188,7 @@ class Server:
         if entry["parts"] != parts._asdict():
             raise FormatError(f"{module.subject} has the metadata of another kernel")
         metadata = entry["metadata"] | {"hash": seen.hash, "extern_libs": seen.libraries}
-        self._answers[seen.key] = _Answer(module, metadata)
-        return ""
+        return _Answer(module, metadata)
 
     def _difference(self, parts: Parts) -> str:
         """Return how a specialization differs from those of the same function in the files."""
