@@ -31,7 +31,10 @@ from setup import fingerprint
 
 DATA = Path(__file__).with_suffix(".toml")
 FOLDER = ROOT / "build" / "peers-simulated"
-DISTRIBUTIONS = ("core", "compilers/readers", "plugins/runtime", "extras/simulators")
+DISTRIBUTIONS = (
+    *("core", "compilers/readers", "compilers/wgsl", "compilers/targets"),
+    *("plugins/runtime", "workbench", "extras/simulators"),
+)
 #: A worker that a test ends or blocks is followed by one for the other tests.
 PYTEST = (
     "-q -n 1 --max-worker-restart 1000 -o cache_dir=cache -c pytest.ini --rootdir ."
