@@ -94,26 +94,25 @@ def test_a_specialization_that_was_left_out_is_compiled_or_an_error(
     assert "LaunchError: the Triton kernel triton_launches:inner(out: *fp32:16, N=7) " in text
 
 
-def test_the_choice_of_autotune_is_in_the_record_and_no_configuration_is_compiled(
+def test_the_choice_of_autotune_is_served_and_no_configuration_is_compiled_or_measured(
     tmp_path: Path,
 ) -> None:
     output = str(tmp_path / "tuned.json")
-    digest, _, last = record("small", "tuned", options=("-o", output)).splitlines()
+    digest, _, _, last = record("small", "tuned", options=("-o", output)).splitlines()
     assert last.endswith("tuned.json: 3 kernels")
     _, kernels, choices = read_record(Path(output).read_text(), "")
     assert [each.arguments["BLOCK"] for each in kernels[1:]] == [{"value": 128}, {"value": 256}]
-    assert choices == [
-        {
-            "function": "triton_packaged:tuned",
-            "key": [300, "fp32"],
-            "config": {"BLOCK": 128, "num_warps": 4, "num_ctas": 1, "num_stages": 3},
-            "milliseconds": 0.5,
-        }
-    ]
+    config = {"BLOCK": 128, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
+    (choice,) = choices
+    assert choice.function == "triton_packaged:tuned"
+    assert choice.gpu.startswith("cuda:90:32:")
+    assert (choice.key, choice.config, choice.milliseconds) == ([300, "fp32"], config, 0.5)
+    assert choice.others == [[config | {"BLOCK": 256, "num_warps": 8}, 0.5]]
     file = str(tmp_path / "tuned.devmod")
     build(output, "-t", "cuda -arch=compute_90", "-o", file)
     strict = {"DEVMOD_TRITON": f"{file}:strict", **MANAGER}
-    assert launch("small", "tuned", **strict) == [digest, "compiles 0"]
+    assert launch("small", "tuned", **strict) == [digest, "compiles 0", "measured 0"]
+    assert launch("small", "tuned", TRITON_CACHE_DIR=str(tmp_path))[2] == "measured 2"
 
 
 def test_a_run_with_targets_has_the_functions_without_an_import_path(files: Path) -> None:

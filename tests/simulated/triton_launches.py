@@ -11,7 +11,7 @@ import triton.language as tl
 from cuda.bindings import driver
 from triton.backends.nvidia.compiler import CUDABackend
 from triton_arrays import DeviceArray
-from triton_packaged import add, total, tuned
+from triton_packaged import add, measured, total, tuned
 
 compiles = []
 add_stages = CUDABackend.add_stages
@@ -48,6 +48,8 @@ if "tuned" in sys.argv:
     results.append(out.get())
 print(sha256(b"".join(each.tobytes() for each in results)).hexdigest())
 print("compiles", len(compiles))
+if "tuned" in sys.argv:
+    print("measured", len(measured))
 if "inner" in sys.argv:
 
     @triton.jit

@@ -26,8 +26,12 @@ def total(x, out, n, pair, BLOCK: tl.constexpr, dtype: tl.constexpr):
     tl.store(out, tl.sum(values, 0) * pair[0] + pair[1])
 
 
+measured = []
+
+
 def measure(launch, quantiles):
     """Launch a configuration, and return times without a measurement."""
+    measured.append(1)
     launch()
     return [0.5] * len(quantiles)
 

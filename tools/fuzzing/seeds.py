@@ -450,12 +450,16 @@ def triton_records() -> list[bytes]:
         "helper": {"value": {"function": "package.module:helper"}},
     }
     kernel = {"function": "package.module:add", "arguments": arguments, "options": {"num_warps": 8}}
-    choice = {"function": "package.module:add", "key": [64, "torch.float32"], "config": {"N": 4}}
-    return [
-        json.dumps(
-            {"triton": "3.9.0", "kernels": [kernel], "choices": [choice | {"milliseconds": 0.5}]}
-        ).encode()
-    ]
+    choice = {
+        "function": "package.module:add",
+        "source": "ab" * 32,
+        "gpu": "cuda:90:32:132",
+        "key": [64, "torch.float32"],
+        "config": {"N": 4},
+        "milliseconds": 0.5,
+        "others": [[{"N": 8}, None]],
+    }
+    return [json.dumps({"triton": "3.9.0", "kernels": [kernel], "choices": [choice]}).encode()]
 
 
 def metadata() -> list[bytes]:

@@ -17,6 +17,7 @@ from each_case import check_texts, refusal
 
 from devmod.errors import FormatError
 from devmod_readers.triton import (
+    Choice,
     Parts,
     Specialization,
     UnsupportedError,
@@ -330,8 +331,11 @@ def test_a_record_is_sorted_text_with_each_kernel_once() -> None:
         "b:f", {"x": "*fp32:16", "N": {"value": 4}}, {"num_warps": 8, "debug": True}
     )
     two = Specialization("a:g", {"t": ["*fp32", {"value": None}]}, {})
-    choices = [{"function": "b:f", "key": [4], "config": {"N": 4}, "milliseconds": 0.5}]
-    text = write_record("3.9.0", [one, two, one], choices)
+    config = {"N": 4}
+    choice = Choice("b:f", "ab", "cuda:90:32:132", [4], config, 0.5, [({"N": 8}, None)])
+    old = choice._replace(source="a", key=[5])
+    slow = choice._replace(milliseconds=0.7)
+    text = write_record("3.9.0", [one, two, one], [old, slow, choice])
     assert text == textwrap.dedent("""\
         {
           "triton": "3.9.0",
@@ -350,15 +354,22 @@ def test_a_record_is_sorted_text_with_each_kernel_once() -> None:
           "choices": [
             {
               "function": "b:f",
+              "source": "ab",
+              "gpu": "cuda:90:32:132",
               "key": [4],
               "config": {"N": 4},
-              "milliseconds": 0.5
+              "milliseconds": 0.5,
+              "others": [[{"N": 8}, null]]
             }
           ]
         }
         """)
     version, kernels, read = read_record(text, "k.json")
-    assert (version, kernels, read) == ("3.9.0", [two, one], choices)
+    assert (version, kernels, read) == (
+        "3.9.0",
+        [two, one],
+        [choice._replace(others=[[{"N": 8}, None]])],
+    )
     assert write_record(version, kernels, read) == text
     assert str(one) == "b:f(x: *fp32:16, N=4) debug=True num_warps=8"
 
@@ -377,6 +388,7 @@ def test_what_is_no_record() -> None:
     for _ in range(400):
         deep_value = {"tuple": [deep_value]}
     good = {"function": "a:f", "arguments": {}}
+    choice = Choice("a:f", "ab", "cuda:90:32:132", [4], {"N": 4}, 0.5, [])._asdict()
     check_texts(
         {
             "k.json is no record of Triton's kernels: it is nested too deeply": "[" * 100_000,
@@ -419,7 +431,13 @@ def test_what_is_no_record() -> None:
             "k.json: kernel 1 (a:f), option 'ptx_options': expected options of ptxas that name no file, such as '-O1', got '-v -o /x'": kernel(
                 {**good, "options": {"ptx_options": "-v -o /x"}}
             ),
-            'k.json: expected "choices" to be a list of objects': '{"triton": "3.9.0", "kernels": [], "choices": [1]}',
+            'k.json: expected "choices" to be a list of at most 131072 choices': '{"triton": "3.9.0", "kernels": [], "choices": {}}',
+            "k.json: choice 1: expected an object with function, source, gpu, key, config, milliseconds, others: record again": json.dumps(
+                {"triton": "3.9.0", "kernels": [], "choices": [{"function": "a:f"}]}
+            ),
+            "k.json: choice 2: a field has a value of another type: record again": json.dumps(
+                {"triton": "3.9.0", "kernels": [], "choices": [choice, choice | {"key": 4}]}
+            ),
         },
         refused,
     )

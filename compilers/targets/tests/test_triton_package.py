@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod_readers.triton import Specialization, read_record, write_record
+from devmod_readers.triton import (
+    Choice,
+    Specialization,
+    choices_text,
+    read_choices,
+    read_record,
+    write_record,
+)
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import input_files
 from devmod_workbench._cli import main
@@ -83,8 +90,10 @@ def version(
             del sys.modules[name]
 
 
-def write(version: str, *kernels: Specialization, path: str = "k.json") -> None:
-    Path(path).write_text(write_record(version, kernels))
+def write(
+    version: str, *kernels: Specialization, path: str = "k.json", choices: tuple[Choice, ...] = ()
+) -> None:
+    Path(path).write_text(write_record(version, kernels, choices))
 
 
 def build(*words: str) -> int:
@@ -232,6 +241,22 @@ def test_records_of_other_versions_and_bad_commands(
         assert text in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_compiler")
+def test_a_file_has_the_choices_of_its_processors_and_its_version(version: str) -> None:
+    choice = Choice("m:f", "ab", "cuda:90:32:132", [1], {"BLOCK": 2}, 0.5, [])
+    other = choice._replace(gpu="cuda:80:32:108")
+    write(version, ADD, choices=(other, choice))
+    write("3.0.0", ADD, path="old.json", choices=(choice._replace(key=[2]),))
+    target = ("-t", "cuda -arch=sm_90")
+    assert build("k.json", "old.json", *target, "-o", "k.devmod", "-q") == 0
+    *_, constants = devmod.load("k.devmod").imports
+    (text,) = constants["autotune"]()
+    assert read_choices(bytes(memoryview(text)), "") == (version, [choice])
+    assert bytes(memoryview(text)) == choices_text(version, [choice])
+    assert build("k.json", "-t", "rocm -arch=gfx1100", "-o", "k.devmod", "-q") == 0
+    assert devmod.load("k.devmod").kind == "rocm"
+
+
 RECORDER = """
 import json, os, sys
 lines = json.loads(sys.argv[1])
@@ -258,11 +283,11 @@ def test_a_record_is_merged_over_runs_and_has_the_status_of_the_command(
     def line(kernel: Specialization, version: str = "3.9.0") -> dict[str, Any]:
         return {"triton": version, "kernel": kernel._asdict()}
 
-    choice = {"function": "m:f", "key": [1], "config": {"BLOCK": 2}, "milliseconds": 0.5}
+    choice = Choice("m:f", "ab", "cuda:90:32:132", [1], {"BLOCK": 2}, 0.5, [])
     other = ADD._replace(options={"num_warps": 8})
     assert record(status=3) == (3, f"{sys.executable} compiled nothing with Triton\n")
     assert not Path("k.json").exists()
-    assert record(line(ADD), {"choice": choice}) == (0, "k.json: 1 kernel\n")
+    assert record(line(ADD), {"choice": choice._asdict()}) == (0, "k.json: 1 kernel\n")
     code, out = record(line(other), line(ADD), {"skipped": "m:g: why"}, {"skipped": "m:g: why"})
     assert (code, out) == (0, "not recorded: m:g: why\nk.json: 2 kernels\n")
     assert read_record(Path("k.json").read_text(), "") == ("3.9.0", [ADD, other], [choice])

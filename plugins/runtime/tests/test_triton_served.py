@@ -19,7 +19,7 @@ from each_case import check_texts, refusal
 
 import devmod
 from devmod.backend import Payload, module_of
-from devmod_readers.triton import parts_of
+from devmod_readers.triton import Choice, choices_text, lines_of, parts_of, source_digest
 
 STAND_IN = str(Path(__file__).parent / "standin_triton/site-packages")
 KERNELS = """
@@ -493,6 +493,102 @@ def test_a_fork_has_files_of_its_own() -> None:
         "os.wait()\nprint(all(map(os.path.exists, before)))\n"
     )
     assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER)[0] == ["2 True", "True"]
+
+
+#: Launches of an autotuned function, whose GPU, source and configurations may have changed.
+TUNED = """
+import sys
+import kernels_of_test as k
+from triton.runtime import autotuner, driver
+{change}
+tuner = autotuner.Autotuner(k.add, ["n"], *{blocks})
+class Array:
+    dtype = "fp32"
+print(tuner.run(Array, {n}), autotuner.measured)
+"""
+
+
+def choices(**changes: Any) -> bytes:
+    """Return the choices of a file: BLOCK 128 of 128 and 256, for n 100 on a GPU of 132
+    multiprocessors.
+    """
+    import kernels_of_test
+
+    config = {"BLOCK": 128, "num_warps": 4}
+    fields: dict[str, Any] = {
+        "function": "kernels_of_test:add",
+        "source": source_digest(kernels_of_test.add),
+        "gpu": "cuda:90:32:132",
+        "key": [100, "fp32"],
+        "config": config,
+        "milliseconds": 0.5,
+        "others": [[config | {"BLOCK": 256}, None]],
+    }
+    version = changes.pop("triton", "3.9.0")
+    return choices_text(version, [Choice(**fields | changes)])
+
+
+def write_choices(text: bytes) -> None:
+    constants = devmod.const_loader({"autotune": text}, {"autotune": ["autotune"]})
+    write("k.devmod", module("add", b"1"), constants)
+
+
+@pytest.mark.row("R60")
+def test_a_choice_of_autotune_is_served_for_an_equal_gpu_alone() -> None:
+    def result(change: str = "", blocks: str = "(256, 128)", n: int = 100) -> tuple[str, str]:
+        script = TUNED.format(change=change, blocks=blocks, n=n)
+        lines, error = run(script, DEVMOD_TRITON="k.devmod", DEVMOD_LOG="debug", **MANAGER)
+        reasons = [line for line in error.splitlines() if "measures the conf" in line]
+        return lines[0], " ".join(reasons).partition("kernels_of_test:add: ")[2]
+
+    first = "k.scale.launch('*fp32', 'i32')\n"  # sets the hooks, as any launch before it
+    measured = "256 [256, 128]"
+    write_choices(choices())
+    assert result(first) == ("128 []", "")
+    serve = "from devmod_runtime.triton import serve; serve('k.devmod')"
+    assert result(serve) == ("128 []", "")
+    for change, options, reason in (
+        ("driver.properties['multiprocessor_count'] = 114", {}, "no file has a choice"),
+        ("driver.target.arch = 80", {}, "no file has a choice"),
+        ("k.SCALE = 4", {}, "no file has a choice"),
+        ("", {"n": 101}, "no file has a choice"),
+        ("del driver.properties['multiprocessor_count']", {}, "KeyError: "),
+    ):
+        found, text = result(f"{first}{change}", **options)
+        assert (found, text[: len(reason)]) == (measured, reason)
+    assert result(first, blocks="(256, 128, 64)") == ("256 [256, 128, 64]", "the file has others")
+    assert result(first, blocks="(256,)") == ("256 []", "")
+    changed = f"{first}import triton.knobs as s; s.compilation.override = True"
+    assert result(changed) == (measured, "")
+    write_choices(choices(triton="3.8.0"))
+    assert result(first)[0] == measured
+    for bad in (b"[]", b"{", choices(key=3), choices(others=[{}])):
+        write_choices(bad)
+        assert result(first)[0] == measured
+
+
+@pytest.mark.row("R60")
+def test_choices_that_were_changed_or_that_a_policy_refuses_are_not_served(folder: Path) -> None:
+    write_choices(choices())
+    path = folder / "k.devmod"
+    path.write_bytes(path.read_bytes().replace(b'"BLOCK": 128', b'"BLOCK": 256'))
+    script = TUNED.format(change="k.scale.launch('*fp32', 'i32')", blocks="(256, 128)", n=100)
+    lines, error = run(script, DEVMOD_TRITON="k.devmod", DEVMOD_LOG="debug", **MANAGER)
+    assert lines == ["256 [256, 128]"]
+    assert "choices of autotune are not served: " in error
+
+
+@pytest.mark.row("R60")
+def test_a_choice_is_recorded_with_its_gpu_and_all_times(folder: Path) -> None:
+    script = TUNED.format(change="k.add.launch('*fp32', 'i32')", blocks="(256, 128)", n=100)
+    run(script, DEVMOD_TRITON_RECORD=str(folder), **MANAGER)
+    (choice,) = [Choice(**each["choice"]) for each in lines_of(str(folder)) if "choice" in each]
+    text = choices_text("3.9.0", [choice])
+    assert text == choices(
+        config={"BLOCK": 256, "num_warps": 4},
+        milliseconds=1 / 256,
+        others=[[{"BLOCK": 128, "num_warps": 4}, 1 / 128]],
+    )
 
 
 def test_a_kernel_stays_found_while_another_thread_looks_for_it() -> None:

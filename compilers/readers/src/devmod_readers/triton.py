@@ -54,6 +54,8 @@ MAX_ARGUMENTS = 4096
 MAX_SHOWN = 100
 #: The length of an identity, in characters.
 IDENTITY = 32
+#: The name of the constant of a file that has autotune's choices.
+CHOICES = "autotune"
 #: Variables that Triton adds to its key, and that change no code, or an option that is compared.
 _HARMLESS = {"TRITON_DISABLE_LINE_INFO", "TRITON_DEFAULT_FP_FUSION"}
 #: Options with a path: their files are compared by their content.
@@ -122,6 +124,41 @@ def _argument_text(argument: Any) -> str:
     if isinstance(argument, list):
         return f": {json.dumps(argument)}"
     return f": {argument}"
+
+
+class Choice(NamedTuple):
+    """What ``triton.autotune`` measured for a function and its key, as a record has it.
+
+    Attributes
+    ----------
+    function
+        The import path of the function.
+    source
+        The digest of the source of the function.
+    gpu
+        The processor, the threads of a warp, and the number of multiprocessors: "cuda:90:32:132".
+    key
+        The values and the types for which the configurations were measured.
+    config
+        The fastest configuration.
+    milliseconds
+        Its time.
+    others
+        The other configurations, each with its time; None for one that cannot be launched.
+    """
+
+    function: str
+    source: str
+    gpu: str
+    key: list[Any]
+    config: dict[str, Any]
+    milliseconds: float
+    others: list[tuple[dict[str, Any], float | None]]
+
+    @property
+    def place(self) -> str:
+        """What the choice is for."""
+        return json.dumps([self.function, self.source, self.gpu, self.key])
 
 
 # -- names and sources of functions
@@ -529,9 +566,11 @@ def lines_of(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def write_record(
-    triton: str, kernels: Iterable[Specialization], choices: Iterable[Mapping[str, Any]] = ()
+    triton: str, kernels: Iterable[Specialization], choices: Iterable[Choice] = ()
 ) -> str:
-    """Return the text of a record: each kernel once, sorted, one argument of many on a line."""
+    """Return the text of a record: each kernel once, sorted, one argument of many on a line; and
+    the last choice of each function, GPU and key.
+    """
     lines = {}
     for each in kernels:
         fields = {
@@ -542,9 +581,12 @@ def write_record(
         lines[json.dumps(fields, sort_keys=True)] = fields
     ordered = [lines[key] for key in sorted(lines, key=lambda key: (lines[key]["function"], key))]
     document: dict[str, Any] = {"triton": triton, "kernels": ordered}
-    tuned = {json.dumps([each.get("function"), each.get("key")]): dict(each) for each in choices}
+    choices = list(choices)
+    # A function has the choices of its last source alone.
+    sources = {each.function: each.source for each in choices}
+    tuned = {each.place: each for each in choices if each.source == sources[each.function]}
     if tuned:
-        document["choices"] = [tuned[key] for key in sorted(tuned)]
+        document["choices"] = [tuned[key]._asdict() for key in sorted(tuned)]
     return f"{_text(document, 0)}\n"
 
 
@@ -563,7 +605,7 @@ def _text(value: Any, depth: int) -> str:
     return json.dumps(value)
 
 
-def read_record(text: str | bytes, place: str) -> tuple[str, list[Specialization], list[Any]]:
+def read_record(text: str | bytes, place: str) -> tuple[str, list[Specialization], list[Choice]]:
     """Return the version of Triton, the kernels, and autotune's choices of a record.
 
     Raises
@@ -594,10 +636,64 @@ def read_record(text: str | bytes, place: str) -> tuple[str, list[Specialization
     result = []
     for number, each in enumerate(kernels):
         result.append(_read_kernel(each, f"{place}: kernel {number + 1}"))
+    return version, result, _read_choices(document, place)
+
+
+def choices_text(triton: str, choices: Iterable[Choice]) -> bytes:
+    """Return the text of the choices that a file of kernels has."""
+    tuned = {each.place: each for each in choices}
+    fields = [tuned[key]._asdict() for key in sorted(tuned)]
+    return json.dumps({"triton": triton, "choices": fields}).encode()
+
+
+def read_choices(text: bytes, place: str) -> tuple[str, list[Choice]]:
+    """Return the version of Triton and the choices of a file of kernels.
+
+    Raises
+    ------
+    FormatError
+        The text has no choices.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise FormatError(f"{place} has no choices of Triton's autotune")
+    return str(document.get("triton")), _read_choices(document, place)
+
+
+def _read_choices(document: dict[str, Any], place: str) -> list[Choice]:
     choices = document.get("choices", [])
-    if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
-        raise FormatError(f'{place}: expected "choices" to be a list of objects')
-    return version, result, choices
+    if not isinstance(choices, list) or len(choices) > MAX_KERNELS:
+        raise FormatError(
+            f'{place}: expected "choices" to be a list of at most {MAX_KERNELS} choices'
+        )
+    return [
+        _read_choice(each, f"{place}: choice {number + 1}") for number, each in enumerate(choices)
+    ]
+
+
+def _read_choice(fields: Any, place: str) -> Choice:
+    if not isinstance(fields, dict) or sorted(fields) != sorted(Choice._fields):
+        raise FormatError(
+            f"{place}: expected an object with {', '.join(Choice._fields)}: record again"
+        )
+    choice = Choice(**fields)
+    others = choice.others
+    is_list = isinstance(others, list) and all(
+        isinstance(each, list) and len(each) == 2 for each in others
+    )
+    if not (
+        _is_function(choice.function)
+        and isinstance(choice.source, str)
+        and isinstance(choice.gpu, str)
+        and isinstance(choice.key, list)
+        and is_list
+        and all(isinstance(each, dict) for each in [choice.config, *(each for each, _ in others)])
+    ):
+        raise FormatError(f"{place}: a field has a value of another type: record again")
+    return choice
 
 
 def _read_kernel(fields: Any, place: str) -> Specialization:

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_readers.triton import Specialization
+    from devmod_readers.triton import Choice, Specialization
 
 _SUFFIX = ".devmod"
 _target_option = click.option(
@@ -78,7 +78,7 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
     functions without an import path too, such as those inside of other functions.
     """
     from devmod_readers.triton import MANAGER, RECORD_VARIABLE, TARGETS_VARIABLE
-    from devmod_targets.triton.package import compiled_in, library_or_line, variants_of, write
+    from devmod_targets.triton.package import compiled_in, constants_of, variants_of, write
 
     if find_spec("devmod_runtime") is None:
         raise FormatError(
@@ -104,10 +104,10 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
         if not run.kernels:
             echo(f"{words[0]} compiled nothing with Triton")
         elif variants:
-            library, problems = library_or_line(variants)
+            constants, problems = constants_of(variants, run.choices)
             for line in problems:
                 echo(line)
-            write(str(output), compiled_in(folder), library)
+            write(str(output), compiled_in(folder), constants)
             count = count_text(len(run.kernels), "kernel")
             echo(f"{output}: {size(output.stat().st_size)}, {count}")
         else:
@@ -120,10 +120,10 @@ class _Run:
     """What the processes of a run recorded."""
 
     def __init__(self, folder: str) -> None:
-        from devmod_readers.triton import Specialization, lines_of
+        from devmod_readers.triton import Choice, Specialization, lines_of
 
         self.kernels: dict[str, Specialization] = {}
-        self.choices: list[dict[str, Any]] = []
+        self.choices: list[Choice] = []
         self.skipped: list[str] = []
         self.version = ""
         for line in lines_of(folder):
@@ -132,7 +132,7 @@ class _Run:
                 self.kernels[str(kernel)] = kernel
                 self.version = line["triton"]
             elif "choice" in line:
-                self.choices.append(line["choice"])
+                self.choices.append(Choice(**line["choice"]))
             elif line["skipped"] not in self.skipped:
                 self.skipped.append(line["skipped"])
 
@@ -206,8 +206,8 @@ def build(
     from devmod.worker import processors
     from devmod_targets.triton.package import (
         compile_all,
+        constants_of,
         importing_from,
-        library_or_line,
         read_records,
         variants_of,
         write,
@@ -219,7 +219,7 @@ def build(
         raise click.UsageError(f"{output} does not end in {_SUFFIX}")
     variants = variants_of(targets)
     check_writable(output)
-    kernels, lines = read_records([str(path) for path in records])
+    kernels, choices, lines = read_records([str(path) for path in records])
     for line in lines:
         echo(line)
     counts: dict[str, list[Any]] = {target: [0, 0.0] for target in variants}
@@ -238,8 +238,8 @@ def build(
             counts[target][1] += outcome.seconds
         if not data:
             raise FormatError(f"{output} was not written: no kernel could be compiled")
-        library, problems = library_or_line(variants)
-        written = write(str(output), data, library, compress)
+        constants, problems = constants_of(variants, choices)
+        written = write(str(output), data, constants, compress)
     if not quiet:
         for line in problems:
             echo(line)

@@ -393,6 +393,13 @@ def _target_of(target: Target) -> Any:
     return backends.GPUTarget(*_processor(target))
 
 
+def processor_text(target: Target) -> str:
+    """Return Triton's backend, its name of the processor, and the threads of a warp, as identities
+    and choices have them.
+    """
+    return ":".join(map(str, _processor(target)))
+
+
 def _processor(target: Target) -> tuple[str, int | str, int]:
     """Return Triton's backend, its name of the processor, and the threads of a warp."""
     if target.kind == "cuda":

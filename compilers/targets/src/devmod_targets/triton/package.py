@@ -3,7 +3,7 @@ devmod.
 
 Each kernel is a module of its own. Its function has the name ``add.IDENTITY``, and its source
 "json" has the parts of the identity and Triton's metadata. The library that Triton compiles for
-its driver is a constant.
+its driver is a constant, and so are the choices of autotune.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ import devmod
 from devmod import Target
 from devmod.backend import DiskCache, loads_own, module_of
 from devmod.errors import DevmodError, FormatError, describe_error, list_names
-from devmod_readers.triton import MAX_BYTES, Parts, Specialization, read_record
+from devmod_readers.triton import (
+    CHOICES,
+    MAX_BYTES,
+    Choice,
+    Parts,
+    Specialization,
+    choices_text,
+    read_record,
+)
 from devmod_targets.build.plan import Job
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
@@ -33,6 +41,7 @@ from devmod_targets.triton.kernels import (
     identify,
     import_triton,
     payload_format,
+    processor_text,
 )
 
 #: The kernels by what their code depends on. The number changes with the form of an entry.
@@ -59,9 +68,11 @@ def variants_of(targets: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(result))
 
 
-def read_records(paths: Sequence[str]) -> tuple[list[Specialization], list[str]]:
-    """Return the kernels of records, each once, and a line for each record of another version of
-    Triton than this one.
+def read_records(
+    paths: Sequence[str],
+) -> tuple[list[Specialization], list[Choice], list[str]]:
+    """Return the kernels of records, each once, the choices of autotune, and a line for each record
+    of another version of Triton than this one, whose choices are left out.
 
     Raises
     ------
@@ -72,16 +83,19 @@ def read_records(paths: Sequence[str]) -> tuple[list[Specialization], list[str]]
     """
     version = str(import_triton("").__version__)
     kernels = {}
+    choices = []
     lines = []
     for path in paths:
         with open(path, "rb") as file:
-            recorded_by, found, _ = read_record(file.read(MAX_BYTES + 1), path)
+            recorded_by, found, chosen = read_record(file.read(MAX_BYTES + 1), path)
         if recorded_by != version:
             lines.append(
                 f"{path} was recorded with Triton {recorded_by}, and {version} compiles it: a program with {recorded_by} uses none of it"
             )
+        else:
+            choices += chosen
         kernels.update({str(kernel): kernel for kernel in found})
-    return list(kernels.values()), lines
+    return list(kernels.values()), choices, lines
 
 
 @contextmanager
@@ -95,12 +109,23 @@ def importing_from(*folders: str) -> Iterator[None]:
         sys.path[:] = before
 
 
-def library_or_line(variants: Sequence[str]) -> tuple[dict[str, bytes], list[str]]:
-    """Return the library of Triton's driver; or none, with a line, where it cannot be compiled."""
+def constants_of(
+    variants: Sequence[str], choices: Sequence[Choice]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the constants of a file: the library of Triton's driver, and the choices of autotune
+    for the processors of the targets. Where the library cannot be compiled there is a line.
+    """
+    lines = []
+    constants = {}
     try:
-        return build_library(variants), []
+        constants = build_library(variants)
     except DevmodError as error:
-        return {}, [str(error)]
+        lines.append(str(error))
+    processors = {processor_text(Target.parse(each)) for each in variants}
+    own = [each for each in choices if each.gpu.rpartition(":")[0] in processors]
+    if own:
+        constants[CHOICES] = choices_text(str(import_triton("").__version__), own)
+    return constants, lines
 
 
 def record_modules(
@@ -133,7 +158,7 @@ def record_modules(
         No kernel can be compiled.
     """
     variants = variants_of(targets)
-    kernels, lines = read_records(paths)
+    kernels, choices, lines = read_records(paths)
     data = []
     with importing_from(*folders):
         for kernel, target, outcome in compile_all(kernels, variants, workers, cache=cache):
@@ -144,8 +169,8 @@ def record_modules(
     if not data:
         reasons = "; ".join(lines[:3]) or "they have none"
         raise FormatError(f"no kernel of {list_names(paths)} could be compiled: {reasons}")
-    library, problems = library_or_line(variants)
-    return modules_of(data, library), [*lines, *problems]
+    constants, problems = constants_of(variants, choices)
+    return modules_of(data, constants), [*lines, *problems]
 
 
 def compile_all(
@@ -235,26 +260,26 @@ def compiled_in(folder: str) -> list[bytes]:
 
 
 def write(
-    path: str, kernels: Sequence[bytes], stubs: Mapping[str, bytes], compress: str | None = None
+    path: str, kernels: Sequence[bytes], constants: Mapping[str, bytes], compress: str | None = None
 ) -> int:
     """Write the files of kernels as one, and return their number. A kernel that is there twice, or
     in the same form, is written once.
     """
-    modules = modules_of(kernels, stubs)
+    modules = modules_of(kernels, constants)
     root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=True)
     devmod.save(root, path, with_sources=True, compress=compress)
-    return len(modules) - bool(stubs)
+    return len(modules) - bool(constants)
 
 
-def modules_of(kernels: Sequence[bytes], stubs: Mapping[str, bytes]) -> list[devmod.Module]:
-    """Return the modules of the files of kernels, each once, and behind them one with `stubs`, if
-    there are any.
+def modules_of(kernels: Sequence[bytes], constants: Mapping[str, bytes]) -> list[devmod.Module]:
+    """Return the modules of the files of kernels, each once, and behind them one with `constants`,
+    if there are any.
     """
     modules: dict[tuple[str, ...], devmod.Module] = {}
     for data in kernels:
         module = loads_own(data)
         modules.setdefault((module.kind, module.format, *module.functions), module)
     ordered = [modules[key] for key in sorted(modules)]
-    if stubs:
-        ordered.append(devmod.const_loader(dict(stubs), {name: [name] for name in stubs}))
+    if constants:
+        ordered.append(devmod.const_loader(dict(constants), {name: [name] for name in constants}))
     return ordered

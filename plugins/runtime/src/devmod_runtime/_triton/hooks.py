@@ -82,6 +82,7 @@ def install() -> None:
             hook.install(knobs)
     _set_manager(knobs.cache)
     _serialize_all()
+    _serve_choices()
 
 
 #: The class of cache managers that the program has set in place of Triton's.
@@ -113,6 +114,26 @@ def _serialize_all() -> None:
             return ""
 
     module.serialize_specialization_data = serialize_specialization_data
+
+
+def _serve_choices() -> None:
+    """Let Triton's autotuner keep the one configuration that a file has chosen, of those that it
+    would measure. Of one, it measures none.
+    """
+    tuner: Any = getattr(import_module("triton.runtime.autotuner"), "Autotuner", None)
+    prune = getattr(tuner, "prune_configs", None)
+    if prune is None or prune.__module__ == __name__:
+        return
+
+    def prune_configs(self: Any, kwargs: Any) -> Any:
+        configs = prune(self, kwargs)
+        if len(configs) < 2:
+            return configs
+        with lock:
+            chosen = server.choice(self, kwargs, configs)
+        return configs if chosen is None else [chosen]
+
+    tuner.prune_configs = prune_configs
 
 
 def manager_class() -> Any:

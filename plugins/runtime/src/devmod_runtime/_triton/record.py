@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,12 +14,13 @@ from devmod.errors import describe_error
 from devmod_readers.triton import (
     RECORD_VARIABLE,
     TARGETS_VARIABLE,
+    Choice,
     Specialization,
-    UnsupportedError,
     arguments_of,
-    encode,
     function_name,
+    source_digest,
 )
+from devmod_runtime._triton.choices import config_of, gpu, key_of
 from devmod_runtime._triton.specialization import options_of, recorded_options
 
 
@@ -58,21 +60,22 @@ def _append(line: Mapping[str, Any]) -> None:
 
 
 def record_choice(function: Any, key: Any, best_config: Any, timings: Mapping[Any, Any]) -> None:
-    """Append autotune's choice."""
-    milliseconds = timings.get(best_config)
-    if isinstance(milliseconds, (list, tuple)):
-        milliseconds = milliseconds[0]
-    config = {}
-    for name, value in best_config.all_kwargs().items():
-        with suppress(UnsupportedError):
-            config[str(name)] = encode(value)
-    _append(
-        {
-            "choice": {
-                "function": function_name(function),
-                "key": [each if isinstance(each, (int, str)) else str(each) for each in key],
-                "config": config,
-                "milliseconds": milliseconds,
-            }
-        }
-    )
+    """Append autotune's choice. Nothing of it ends the program."""
+    name = "?"
+    try:
+        name = function_name(function)
+        times = {}
+        for config, each in timings.items():
+            time = each[0] if isinstance(each, (list, tuple)) else each
+            times[config] = time if math.isfinite(time) else None
+        best = times.pop(best_config)
+        if best is None:
+            return
+        others = [(config_of(config), time) for config, time in times.items()]
+        choice = Choice(
+            name, source_digest(function), gpu(), key_of(key), config_of(best_config), best, others
+        )
+        version = str(import_module("triton").__version__)
+        _append({"triton": version, "choice": choice._asdict()})
+    except Exception as error:  # noqa: BLE001 - the program goes on
+        _append({"skipped": f"{name}: the choice of autotune: {describe_error(error)}"})

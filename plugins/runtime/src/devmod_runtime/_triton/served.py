@@ -24,6 +24,7 @@ from devmod.errors import (
 )
 from devmod.plugins import registered
 from devmod_readers.triton import (
+    CHOICES,
     DRIVER_LIBRARY,
     IDENTITY,
     Parts,
@@ -31,7 +32,9 @@ from devmod_readers.triton import (
     driver_library_name,
     driver_source,
     function_name,
+    read_choices,
 )
+from devmod_runtime._triton.choices import Choices
 from devmod_runtime._triton.specialization import Seen, inspect, unusual_setting
 
 VARIABLE = "DEVMOD_TRITON"
@@ -71,6 +74,9 @@ class Server:
         self._modules: dict[str, list[Any]] = {}
         self._names: dict[str, list[Any]] = {}
         self._libraries: dict[str, Any] = {}
+        #: Modules with choices of autotune that are not read yet, and those that are.
+        self._unread: list[Any] = []
+        self._choices = Choices()
         self._answers: dict[str, _Answer] = {}
         self._groups: dict[tuple[str, str], dict[str, str]] = {}
         self._folder = ""
@@ -96,10 +102,14 @@ class Server:
         """Add the kernels of a file, and return their number."""
         found = 0
         libraries = {}
+        choices = []
         for module in walk(root):
             if module.kind == "const_loader":
                 for name in module.functions:
-                    libraries[name] = module
+                    if name == CHOICES:
+                        choices.append(module)
+                    else:
+                        libraries[name] = module
             for name in getattr(module, "function_names", ()):
                 symbol, _, identity = name.rpartition(".")
                 if module.kind in _EXTENSIONS and symbol and len(identity) == IDENTITY:
@@ -108,6 +118,7 @@ class Server:
                     found += 1
         if found:
             self._libraries = libraries | self._libraries
+            self._unread += choices
             self.places.append(place)
             self.folder()
         return found
@@ -265,6 +276,23 @@ class Server:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return {name: _write(folder, name, data) for name, data in contents.items()}
 
+    # -- choices of autotune
+
+    def choice(self, tuner: Any, named: Mapping[str, Any], configs: Any) -> Any:
+        """Return the configuration of an autotuner that a file has chosen; None if it is to
+        measure.
+        """
+        self.open_installed()
+        while self._unread:
+            module = self._unread.pop(0)
+            try:
+                self._choices.add(*read_choices(_constant(module, CHOICES), module.subject))
+            except DevmodError as error:
+                debug(f"choices of autotune are not served: {error}")
+        if unusual_setting():
+            return None
+        return self._choices.find(tuner, named, configs)
+
     # -- the library of Triton's driver
 
     def library(self, file: str) -> str | None:
@@ -277,9 +305,7 @@ class Server:
         module = self._libraries.get(name)
         if module is None:
             return None
-        _check(module)
-        (library,) = module[name]()
-        return _write(self.folder(), file, bytes(memoryview(library)))
+        return _write(self.folder(), file, _constant(module, name))
 
     # -- the folder
 
@@ -362,6 +388,13 @@ def _entry_of(module: Any) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, RecursionError):
         pass
     raise FormatError(f"{module.subject} has no metadata of Triton")
+
+
+def _constant(module: Any, name: str) -> bytes:
+    """Return a constant of a file, whose digest and policy are checked."""
+    _check(module)
+    (value,) = module[name]()
+    return bytes(memoryview(value))
 
 
 def _write(folder: str, name: str, data: bytes) -> str:
