@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from devmod_readers.triton import (
 )
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import input_files
+from devmod_targets.triton import driver_library
+from devmod_targets.triton.driver_library import build_library
 from devmod_workbench._cli import main
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
@@ -171,6 +174,22 @@ def test_without_the_headers_of_python_each_machine_compiles_the_library(
     assert capsys.readouterr().out.splitlines()[0] == (
         "the file has no library of Triton's driver, so each machine compiles it: the headers of Python are not installed"
     )
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_the_library_of_the_driver_loads_that_of_cuda(
+    version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program may have loaded it for itself alone."""
+    assert version
+    monkeypatch.delenv("CC")
+    if not any(map(shutil.which, ("gcc", "clang", "cc"))):
+        pytest.skip("no C compiler is installed")
+    source = tmp_path / "driver.c"
+    source.write_text("int cuInit(unsigned);\nint start(void) { return cuInit(0); }\n")
+    monkeypatch.setattr(driver_library, "driver_source", lambda _: str(source))
+    (data,) = build_library(["cuda -arch=sm_90"]).values()
+    assert b"\0libcuda.so.1\0" in data
 
 
 @pytest.mark.usefixtures("no_compiler")

@@ -47,7 +47,9 @@ def build_library(targets: Iterable[str]) -> dict[str, bytes]:
         empty = [compiler, "-shared", "-x", "c", os.devnull, f"-Wl,-soname,{_NEEDS}"]
         _run(empty, _NEEDS, work)
         command = [compiler, "-O3", "-shared", "-fPIC", "-Wno-psabi", source]
-        command += [f"-L{work}", f"-l:{_NEEDS}", f"-I{folder}/include", f"-I{include}"]
+        # Some linkers drop a library that defines nothing.
+        command += ["-Wl,--no-as-needed", f"-L{work}", f"-l:{_NEEDS}"]
+        command += [f"-I{folder}/include", f"-I{include}"]
         # No path of this machine gets into it.
         command += [f"-ffile-prefix-map={each}=." for each in (folder, include)]
         command += ["-Wl,--build-id=none", "-s"]
