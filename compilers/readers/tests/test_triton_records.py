@@ -26,6 +26,7 @@ from devmod_readers.triton import (
     own_options,
     parts_of,
     read_record,
+    rename_modules,
     source_digest,
     write_record,
 )
@@ -324,6 +325,18 @@ def test_the_options_of_a_record() -> None:
     }
     for text, change in refused.items():
         assert refusal(UnsupportedError, own_options, {**defaults, **change}, defaults) == text
+
+
+def test_names_of_modules_in_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod_readers.triton._recorded_names", {})
+    rename_modules({"_mine_1f5c": "mine"})
+
+    def name(module: str) -> str:
+        return function_name(SimpleNamespace(__module__=module, __qualname__="add"))
+
+    assert name("_mine_1f5c") == "mine:add"
+    assert name("_mine_1f5c.inner") == "mine.inner:add"
+    assert name("_mine_1f5cd") == "_mine_1f5cd:add"
 
 
 def test_a_record_is_sorted_text_with_each_kernel_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -418,6 +419,35 @@ def test_worker_processes_are_served(folder: Path) -> None:
     )
     assert done.stdout == "b'1' b'compiled' ['scale']\n" * 2
     assert done.stderr.count("devmod: Triton compiled 1 kernel not in 'k.devmod': ") == 2
+
+
+@pytest.mark.row("R60")
+def test_a_package_that_a_loader_has_imported_under_another_name(folder: Path) -> None:
+    """As the example for Hugging Face's kernels, with the steps of its `get_local_kernel`."""
+    source = Path(__file__).parents[3] / "examples/hub_kernel/torch-ext/scaled_add"
+    package = folder / "scaled_add"
+    shutil.copytree(source, package)
+    load = (
+        "import importlib.util as u, sys\n"
+        "name, file = '_scaled_add_cuda_1f5cf03', 'scaled_add/__init__.py'\n"
+        "spec = u.spec_from_file_location(name, file)\n"
+        "module = sys.modules[name] = u.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        'types = ["*fp32"] * 3 + ["i32", "fp32", "constexpr"]\n'
+        "print(module.scaled_add_kernel.launch(*types, constants={(5,): 8}))\n"
+    )
+    assert run(load) == (["b'compiled'"], "")
+    import scaled_add  # type: ignore[import-not-found]
+
+    del sys.modules["scaled_add"]
+    types = dict.fromkeys(("x", "y", "out"), "*fp32")
+    signature = types | {"n": "i32", "scale": "fp32", "BLOCK": "constexpr"}
+    changes = {"function": scaled_add.scaled_add_kernel, "signature": signature}
+    write("scaled_add/kernels.devmod", module("add", b"1", **changes, constants={(5,): 8}))
+    assert run(load) == (["b'1'"], "")
+    # Without devmod-runtime, Triton compiles it.
+    without = f"import sys\nsys.modules['devmod_runtime.triton'] = None\n{load}"
+    assert run(without) == (["b'compiled'"], "")
 
 
 def test_without_devmod_targets_the_module_of_interop_serves_alone() -> None:

@@ -170,9 +170,25 @@ def function_name(function: Any) -> str:
     return f"{_import_name(str(inner.__module__))}:{inner.__qualname__}"
 
 
+#: The import names of modules in a record, by those that they have in this process.
+_recorded_names: dict[str, str] = {}
+
+
+def rename_modules(names: Mapping[str, str]) -> None:
+    """Let a record have other import names for packages or modules of this process, which a loader
+    has imported under names of its own.
+    """
+    _recorded_names.update(names)
+
+
 def _import_name(module: str) -> str:
-    """Return the name of a module; for the program that runs, that which an import of it has."""
+    """Return the name of a module in a record; for the program that runs, that which an import of
+    it has.
+    """
     if module != "__main__":
+        for name, recorded in _recorded_names.items():
+            if module == name or module.startswith(f"{name}."):
+                return recorded + module[len(name) :]
         return module
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)

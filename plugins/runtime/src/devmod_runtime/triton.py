@@ -6,19 +6,22 @@ It is `devmod.interop.triton` where devmod-targets is not installed.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import devmod
 from devmod.backend import file_name
 from devmod.errors import not_installed
-from devmod_readers.triton import MANAGER
+from devmod_readers.triton import MANAGER, rename_modules
 from devmod_runtime._triton.served import STRICT, VARIABLE, lock, words
 
 __all__ = ["serve"]
 
 
-def serve(path: str | os.PathLike[str], *, strict: bool = False) -> None:
+def serve(
+    path: str | os.PathLike[str], *, strict: bool = False, names: Mapping[str, str] | None = None
+) -> None:
     """Let Triton take its kernels from a file of `devmod triton build`, in this process and in
     those that it starts.
 
@@ -34,6 +37,9 @@ def serve(path: str | os.PathLike[str], *, strict: bool = False) -> None:
     strict
         Whether a launch of a specialization that is not in the files is an error: the word "strict"
         in DEVMOD_TRITON.
+    names
+        The import names in the record of packages or modules that have other ones in this process:
+        ``{__name__: "my_kernels"}`` in a package that Hugging Face's `kernels` imports.
 
     Raises
     ------
@@ -61,6 +67,7 @@ def serve(path: str | os.PathLike[str], *, strict: bool = False) -> None:
             f"{name!r} cannot be served: {not_installed('Triton', 'triton', 'triton')}"
         ) from error
     with lock:
+        rename_modules(names or {})
         hooks.server.open(name)
         given = words()
         if name not in given:
