@@ -421,6 +421,35 @@ def test_worker_processes_are_served(folder: Path) -> None:
     assert done.stderr.count("devmod: Triton compiled 1 kernel not in 'k.devmod': ") == 2
 
 
+STRICT_WORKERS = """
+import multiprocessing, os
+from concurrent.futures import ProcessPoolExecutor
+
+def work(name):
+    import kernels_of_test as k
+    return getattr(k, name).launch("*fp32", "i32")
+
+if __name__ == "__main__":
+    os.environ |= {variables}
+    for way in ("fork", "spawn", "forkserver"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(way)) as pool:
+            error = pool.submit(work, "scale").exception()
+            print(way, pool.submit(work, "add").result(), type(error).__name__, "no file has the f" in str(error))
+"""
+
+
+@pytest.mark.row("R60")
+def test_strict_holds_in_worker_processes_that_get_the_variables_alone(folder: Path) -> None:
+    write("k.devmod", module("add", b"1"))
+    variables = {"DEVMOD_TRITON": f"{folder / 'k.devmod'}:strict", **MANAGER}
+    (folder / "workers.py").write_text(STRICT_WORKERS.format(variables=variables))
+    done = subprocess.run(
+        [sys.executable, "workers.py"], capture_output=True, text=True, check=True
+    )
+    expected = [f"{way} b'1' LaunchError True" for way in ("fork", "spawn", "forkserver")]
+    assert done.stdout.splitlines() == expected
+
+
 @pytest.mark.row("R60")
 def test_a_package_that_a_loader_has_imported_under_another_name(folder: Path) -> None:
     """As the example for Hugging Face's kernels, with the steps of its `get_local_kernel`."""
@@ -619,6 +648,24 @@ def test_a_choice_is_recorded_with_its_gpu_and_all_times(folder: Path) -> None:
         milliseconds=1 / 256,
         others=[[{"BLOCK": 128, "num_warps": 4}, 1 / 128]],
     )
+
+
+def test_a_program_whose_name_cannot_be_imported_is_recorded_with_a_target_alone(
+    folder: Path,
+) -> None:
+    (folder / "my-program.py").write_text(
+        f"{KERNELS}\n"
+        "import json, os\nfrom devmod_runtime._triton import record\n"
+        "text = json.dumps({'options': {'num_warps': 4}})\n"
+        "given = {'signature': {'x': '*fp32', 'n': 'i32'}, 'constants': {}, 'configs': [{}], 'specialization_data': text}\n"
+        "record._compile_now = lambda *_: None\n"
+        "record.record(add, given)\nos.environ['DEVMOD_TRITON_TARGETS'] = 'cuda'\nrecord.record(add, given)\n"
+    )
+    variables = os.environ | {"DEVMOD_TRITON_RECORD": str(folder)}
+    subprocess.run([sys.executable, "my-program.py"], check=True, env=variables)
+    skipped, recorded = lines_of(str(folder))
+    assert skipped["skipped"].startswith("my-program:add: UnsupportedError: no import has this ")
+    assert recorded["kernel"]["function"] == "my-program:add"
 
 
 def test_a_kernel_stays_found_while_another_thread_looks_for_it() -> None:

@@ -701,7 +701,7 @@ def _read_choice(fields: Any, place: str) -> Choice:
         isinstance(each, list) and len(each) == 2 for each in others
     )
     if not (
-        _is_function(choice.function)
+        isinstance(choice.function, str)
         and isinstance(choice.source, str)
         and isinstance(choice.gpu, str)
         and isinstance(choice.key, list)
@@ -716,7 +716,7 @@ def _read_kernel(fields: Any, place: str) -> Specialization:
     if not isinstance(fields, dict):
         raise FormatError(f"{place}: expected an object")
     function = fields.get("function")
-    if not _is_function(function):
+    if not is_import_path(function):
         raise FormatError(
             f'{place}: expected "function", such as "package.module:add", got {_short(function)}'
         )
@@ -774,14 +774,15 @@ def _check_value(value: Any, place: str, depth: int) -> None:
             return
         if form == "type" and isinstance(content, str):
             return
-        if form == "function" and _is_function(content):
+        if form == "function" and is_import_path(content):
             return
     raise FormatError(
         f'{place}: expected a constant, or an object such as {{"type": "fp16"}}, got {_short(value)}'
     )
 
 
-def _is_function(path: Any) -> TypeGuard[str]:
+def is_import_path(path: Any) -> TypeGuard[str]:
+    """Return whether a value has the form of the import path of a function."""
     return isinstance(path, str) and len(path) <= MAX_NAME and bool(_FUNCTION.fullmatch(path))
 
 

@@ -16,8 +16,10 @@ from devmod_readers.triton import (
     TARGETS_VARIABLE,
     Choice,
     Specialization,
+    UnsupportedError,
     arguments_of,
     function_name,
+    is_import_path,
     source_digest,
 )
 from devmod_runtime._triton.choices import config_of, gpu, key_of
@@ -29,6 +31,11 @@ def record(jit: Any, compile: Mapping[str, Any]) -> None:  # noqa: A002 - Triton
     name = "?"
     try:
         name = function_name(jit)
+        if not is_import_path(name) and not os.environ.get(TARGETS_VARIABLE):
+            raise UnsupportedError(
+                "no import has this name; rename the file of the program, or compile in this run "
+                "(devmod triton record -t TARGET -o FILE.devmod)"
+            )
         _, backend, options = options_of(jit, compile)
         (attributes,) = compile["configs"]
         arguments = arguments_of(compile["signature"], compile["constants"], attributes)
