@@ -417,7 +417,7 @@ def read_metadata(data: bytes) -> None:
 
 def read_triton_record(data: bytes) -> None:
     """Read a record of Triton's kernels, and what is written of it."""
-    from devmod_readers.triton import read_record, write_record
+    from devmod_readers.triton import choices_text, read_choices, read_record, write_record
 
     version, kernels, choices = read_record(data, "the record")
     text = write_record(version, kernels, choices)
@@ -425,6 +425,9 @@ def read_triton_record(data: bytes) -> None:
     if again != version or write_record(again, same, choices) != text:
         raise Breach("a record is not the same after it was written")
     check_text(str(kernels), "the kernels")
+    file = choices_text(version, choices)
+    if choices_text(*read_choices(file, "the choices")) != file:
+        raise Breach("the choices of a file are not the same after they were written")
 
 
 def read_raw(data: bytes) -> None:
