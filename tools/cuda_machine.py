@@ -7,7 +7,7 @@
 `wheels` fills build/cuda-machine, where there is a network; the others run on the machine. `list`
 prints what the machine has, for --installed.
 
-`wheels` makes folders 1, 2, … of at most 43 MiB, and cuts wheels that are larger, so that they can
+`wheels` makes folders 1, 2, … of at most 42 MiB, and cuts wheels that are larger, so that they can
 be copied one by one. With --installed, they have what is not in that list, and the machine's own
 environment is used with them: its CuPy, NVRTC and PyTorch take part. Without it, they are a
 complete environment. On the machine, the other commands join and install what is there, with its

@@ -20,7 +20,7 @@ from pythons import find
 
 #: The largest folder, which travels with the source tree in 64 MiB. Larger wheels are cut into
 #: parts.
-PART = 43 << 20
+PART = 42 << 20
 #: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most
 #: lines; give its wheel beforehand.
 PACKAGES = (
