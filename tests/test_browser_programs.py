@@ -159,6 +159,42 @@ def test_the_times_of_steps(device: BrowserDevice) -> None:
     assert without[1] is None
 
 
+def test_what_no_turn_uses_is_not_cleared(device: BrowserDevice) -> None:
+    """Of two repeats, one runs: a call has its two launches alone."""
+    text = """
+    @group(0) @binding(0) var<storage> x: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    @compute @workgroup_size(64) fn copy(@builtin(global_invocation_id) id: vec3u) { if (id.x < arrayLength(&x)) { y[id.x] = x[id.x]; } }"""
+    steps = ["copy(x=x, y={}, threads=n)", "copy(x={}, y=y, threads=n)"]
+    module = devmod.program(
+        "p",
+        devmod.compile(text, "webgpu"),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n]"],
+        temporaries=["a: float32[n]", "b: float32[n]"],
+        steps=[
+            devmod.repeat("1 - min(1, n // 5)", "short", [each.format("a") for each in steps]),
+            devmod.repeat("min(1, n // 5)", "long", [each.format("b") for each in steps]),
+        ],
+    )
+    device.program(module, "p")
+    body = """
+    let launches = 0;
+    const own = GPUComputePassEncoder.prototype.dispatchWorkgroups;
+    GPUComputePassEncoder.prototype.dispatchWorkgroups = function (...grid) { launches += 1; return own.apply(this, grid); };
+    const found = [];
+    for (const length of [4, 8]) {
+      const { y } = await programs.at(-1)(new Float32Array(length).fill(length));
+      found.push([...y]);
+    }
+    GPUComputePassEncoder.prototype.dispatchWorkgroups = own;
+    return [launches, found];
+    """
+    launches, found = device.run(body)
+    assert found == [[4.0] * 4, [8.0] * 8]
+    assert launches == 4
+
+
 def test_a_state_and_its_first_value(device: BrowserDevice) -> None:
     f = device.program(
         states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p"

@@ -180,6 +180,45 @@ def test_what_begins_cleared_is_cleared_once() -> None:
     assert np.allclose(f(X, more=3), expected(X, order), atol=1e-6)
 
 
+def test_what_no_turn_uses_is_not_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two repeats, one runs: the temporaries of the other cost nothing."""
+    device = first_device("opencl")
+    text = """
+    kernel void copy(global const float *x, global float *y, int n) { int i = get_global_id(0); if (i < n) y[i] = x[i]; }"""
+    module = devmod.program(
+        "p",
+        devmod.compile(text, "opencl", block=64),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n]"],
+        temporaries=["a: float32[n]", "b: float32[n]"],
+        steps=[
+            devmod.repeat(
+                "1 - min(1, n // 5)",
+                "short",
+                ["copy(x=x, y=a, n=n, threads=n)", "copy(x=a, y=y, n=n, threads=n)"],
+            ),
+            devmod.repeat(
+                "min(1, n // 5)",
+                "long",
+                ["copy(x=x, y=b, n=n, threads=n)", "copy(x=b, y=y, n=n, threads=n)"],
+            ),
+        ],
+    )
+    cleared: list[int] = []
+    start_clear = type(device).start_clear
+
+    def clear(own: Any, memory: Any, nbytes: int, stream: Any) -> Any:
+        cleared.append(nbytes)
+        return start_clear(own, memory, nbytes, stream)
+
+    monkeypatch.setattr(type(device), "start_clear", clear)
+    f: Any = module["p"].on(device)
+    for count in (4, 5):
+        x = np.arange(count, dtype="float32")
+        assert f(x).tolist() == x.tolist()
+    assert not cleared
+
+
 def test_what_a_repeat_uses_shares_no_memory_with_its_other_arrays() -> None:
     """The second array keeps its numbers over the turns, though a step alone uses it."""
     first_device("opencl")

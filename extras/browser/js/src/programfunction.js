@@ -509,15 +509,18 @@ class Runner {
     const forms = new Map();
     const lifetimes = program.lifetimes();
     const spans = new Map(lifetimes);
-    /** The names that steps with threads write. @type {Set<string>} */
+    /** The names that steps with threads write, and those in them. @type {Set<string>} */
     const written = new Set();
+    /** @type {Set<string>} */
+    const used = new Set();
     const turns = this.#turns(values);
     const around = program.repeatsOfSteps();
     program.steps.forEach((step, number) => {
       const { grid = [], threads = [] } = this.#dims(step, number, values);
       if (around[number]?.some((each) => !turns.get(each))) return;
-      if (![...grid, ...threads].includes(0n))
-        for (const name of this.#written(step)) written.add(name);
+      if ([...grid, ...threads].includes(0n)) return;
+      for (const name of this.#written(step)) written.add(name);
+      for (const value of step.args.values()) used.add(nameOf(value));
     });
     const cleared = new Set();
     for (const { name, role, format, cleared: always } of program.arrays()) {
@@ -526,7 +529,7 @@ class Runner {
       if (
         !format &&
         (always ||
-          (isNew && !written.has(name)) ||
+          (isNew && !written.has(name) && (role === "output" || used.has(name))) ||
           (role === "temporary" && padded(bytes) !== bytes))
       )
         cleared.add(name);

@@ -675,7 +675,9 @@ def _launches(
 
 
 def unwritten(function: ProgramFunction, shapes: Shapes) -> set[str]:
-    """Return the outputs and the temporary arrays to which no step with threads writes."""
+    """Return the outputs to which no step with threads writes, and the temporary arrays that such
+    steps read alone.
+    """
     idle = set()
     for extent, step in function.extents.items():
         if step.is_idle(shapes.values):
@@ -683,13 +685,18 @@ def unwritten(function: ProgramFunction, shapes: Shapes) -> set[str]:
     if not idle and all(shapes.turns.values()):
         return set()
 
-    result: set[str] = set()
-    for name, each in function.new_arrays.items():
-        if each.role == "output" or not each.format:
-            result.add(name)
+    running = []
+    used: set[str] = set()
     for step in function.steps:
         if step.extent not in idle and step.has_turns(shapes):
-            result.difference_update(step.written)
+            running.append(step)
+            used.update(step.names)
+    result: set[str] = set()
+    for name, each in function.new_arrays.items():
+        if each.role == "output" or (name in used and not each.format):
+            result.add(name)
+    for step in running:
+        result.difference_update(step.written)
     return result
 
 
