@@ -259,7 +259,7 @@ def test_safetensors_is_advised_where_it_is_missing(
     )
 
 
-EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --constant, --state, --inputs, --tune and --half"
+EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target, --name, --dim, --buckets, --constant, --state, --inputs, --tune and --half"
 
 
 @pytest.mark.parametrize(
@@ -268,6 +268,7 @@ EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target
         (["-t", "opencl"], EXCLUDED),
         (["--name", "n"], EXCLUDED),
         (["--dim", "n=1"], EXCLUDED),
+        (["--buckets", "1,2"], EXCLUDED),
         (["--inputs", "x.npy"], EXCLUDED),
         (["-o", "m.devmod"], "m.devmod is the model; writing to it would overwrite it"),
         (["-o", "a.onnx"], "a.onnx is the file of the weights; writing to it would overwrite it"),

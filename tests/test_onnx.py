@@ -346,7 +346,7 @@ def test_what_is_too_large_is_refused_before_it_takes_time(refused: Any) -> None
         (
             RELU,
             [1 << 20, 1 << 20],
-            f"the input 'x' has up to {1 << 40} {many}; choose smaller lengths: --dim",
+            f"the input 'x' has up to {1 << 40} {many}; choose smaller lengths (--dim)",
         ),
         (
             RELU,
@@ -729,6 +729,157 @@ def test_a_length_that_an_operator_of_tinygrad_does_not_take(replace: Any, refus
     assert refused("m.onnx", "--dim", "n=2..9") == (
         "m.onnx: Relu (output 'y'): tinygrad cannot trace it: a length that each call chooses decides what it does; a fixed length may do (--dim)\n"
     )
+
+
+# -- Ranges of a length with kernels of their own.
+
+
+def soften(*shape: Any) -> None:
+    """Write a model whose results depend on all rows."""
+    nodes = "a = MatMul(x, w) s = Softmax<axis = -2>(a) y = MatMul(s, v)"
+    write(
+        "soft.onnx",
+        nodes,
+        {"x": (FLOAT, shape)},
+        ["y"],
+        [constant("w", 8, 16), constant("v", 16, 4)],
+    )
+
+
+RANGES = ("--dim", "n=1..9", "--buckets", "1,4,9")
+
+
+def test_ranges_of_a_length(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has kernels of its own, and the check has both ends of each."""
+    need_opencl()
+    soften("n", 8)
+    lines = made("soft.onnx", *RANGES).splitlines()
+    assert lines[0].endswith(
+        "input x: float32[n, 8]; output y: float32[n, 4]; n has kernels of its own for 1, 2 to 4 and 5 to 9"
+    )
+    for program in (REFERENCE_PROGRAM, "tinygrad on the CPU"):
+        compared = [each for each in lines if f" against {program}: " in each]
+        ends = [re.search(r"\(.*\)$", each) for each in compared]
+        assert [each and each[0] for each in ends] == [f"(n={n})" for n in (1, 2, 4, 5, 9)]
+    f = devmod.load("soft.devmod")["soft"]
+    session = check.Reference("soft.onnx")
+    for count in (1, 2, 3, 4, 5, 7, 9):
+        x = RANDOM.standard_normal((count, 8)).astype(np.float32)
+        np.testing.assert_allclose(f(x), session.results({"x": x})["y"], atol=1e-5)
+    assert "it requires n <= 9, and that is 10 <= 9" in refusal(
+        devmod.ArgumentError, f, np.zeros((10, 8), np.float32)
+    )
+    status, out, _ = call(capsys, "inspect", "soft.devmod")
+    assert status == 0
+    for line in (
+        "for n_1 in range(1 - min(1, n // 2))",
+        "for n_2_to_4 in range(min(1, n // 2) - min(1, n // 5))",
+        "for n_5_to_9 in range(min(1, n // 5))",
+    ):
+        assert line in out
+    (own, *_) = (each for each in walk(devmod.load("soft.devmod")) if each.kind == "program")
+    steps = read_program("soft", own.functions["soft"], own.code["soft"])
+    for one, two in zip(steps.repeats, steps.repeats[1:], strict=False):
+        kernels = [
+            {each.kernel for each in steps.steps[part.first : part.end]} for part in (one, two)
+        ]
+        assert kernels[0].isdisjoint(kernels[1])
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_ranges_of_one_of_several_lengths_that_are_multiples(made: Any) -> None:
+    soften("batch", "n", 8)
+    words = ("--dim", "batch=1..2", "--dim", "n=2..10:2", "--buckets", "n=4,10")
+    lines = made("soft.onnx", *words).splitlines()
+    assert lines[0].endswith("; n has kernels of its own for 2 to 4 and 6 to 10")
+    ends = [re.search(r"\(.*\)$", each) for each in lines if "tinygrad:CPU" in each]
+    assert [each and each[0] for each in ends] == [
+        "(n=2, batch=1)",
+        "(n=4, batch=2)",
+        "(n=6, batch=1)",
+        "(n=10, batch=2)",
+    ]
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_ranges_of_a_length_that_an_array_of_the_check_has(made: Any) -> None:
+    """The other ranges are checked with random numbers."""
+    soften("n", 8)
+    np.save("x.npy", np.ones((3, 8), np.float32))
+    lines = made("soft.onnx", *RANGES, "--inputs", "x.npy").splitlines()
+    ends = [re.search(r"\(.*\)$", each) for each in lines if "tinygrad:CPU" in each]
+    assert [each and each[0] for each in ends] == [f"(n={n})" for n in (1, 5, 9, 3)]
+
+
+def test_ranges_of_a_length_of_a_model_with_state(made: Any) -> None:
+    """All ranges have the same state."""
+    need_opencl()
+    nodes = "s = ReduceSum<keepdims = 0>(x) k2 = Add(k, s) y = Add(x, k2)"
+    inputs = {"x": (FLOAT, ["n"]), "k": (FLOAT, [1])}
+    write("sums.onnx", nodes, inputs, ["y", "k2"])
+    made("sums.onnx", "--state", "k=k2", *RANGES)
+    f = devmod.load("sums.devmod")["sums"]
+    state = f.state()
+    total = 0
+    for count in (1, 5, 2, 1, 9):
+        total += count
+        assert f(np.ones(count, np.float32), state=state).tolist() == [total + 1] * count
+
+
+def test_a_range_that_is_wrong_is_found(replace: Any, refused: Any) -> None:
+    """Each other range is right."""
+
+    def operator(x: Any) -> Any:
+        is_second = getattr(x.shape[0], "vmax", x.shape[0]) == 4
+        return x.relu() + int(is_second)
+
+    replace("Relu", operator)
+    write("m.onnx", RELU, {"x": (FLOAT, ["n"])}, ["y"])
+    assert "differs by 1.0e+00" in refused("m.onnx", *RANGES)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ["--dim", "n=4"],
+            "no length is chosen by each call; give one its first and last value (--buckets)",
+        ),
+        (
+            ["--dim", "n=1..9", "--dim", "batch=1..2"],
+            "each call chooses several lengths; name the one: 'batch', 'n' (--buckets)",
+        ),
+        (
+            ["--dim", "n=1..9", "--buckets", "m=2,9"],
+            "no length that each call chooses has the name 'm'. Those are 'n' (--buckets)",
+        ),
+        (
+            ["--dim", "n=1..9", "--buckets", "4,4,9"],
+            "the length 'n', which is 1 to 9: expected the last lengths of two or more ranges in ascending order, got 4, 4, 9 (--buckets)",
+        ),
+        (
+            ["--dim", "n=1..9", "--buckets", "9"],
+            "the length 'n', which is 1 to 9: expected the last lengths of two or more ranges in ascending order, got 9 (--buckets)",
+        ),
+        (
+            ["--dim", "n=3..9", "--buckets", "2,9"],
+            "the length 'n', which is 3 to 9: expected the last lengths of two or more ranges in ascending order, from 3 on and 9 last, got 2, 9 (--buckets)",
+        ),
+        (
+            ["--dim", "n=1..9"],
+            "the length 'n', which is 1 to 9: expected the last lengths of two or more ranges in ascending order, from 1 on and 9 last, got 4, 8 (--buckets)",
+        ),
+        (
+            ["--dim", "n=2..8:2", "--buckets", "5,8"],
+            "the length 'n', which is 2 to 8: expected the last lengths of two or more ranges in ascending order, multiples of 2, got 5, 8 (--buckets)",
+        ),
+    ],
+)
+def test_ranges_that_do_not_divide_a_length(words: Any, error: str, refused: Any) -> None:
+    soften("batch", "n", 8)
+    if "--buckets" not in words:
+        words = [*words, "--buckets", "4,8"]
+    assert refused("soft.onnx", *words) == f"soft.onnx: {error}\n"
 
 
 STATES = ("--state", "k=k2", "--state", "v=v2")
@@ -1325,6 +1476,10 @@ def test_an_interrupt_ends_both_processes(monkeypatch: pytest.MonkeyPatch) -> No
         (
             ["--dim", "rows=-1"],
             "--dim rows=-1: expected a length, such as batch=1, rows=1..64, width=32..640:32 or x=1,3,48,192",
+        ),
+        (
+            ["--buckets", "n=4..8"],
+            "--buckets n=4..8: expected the last length of each range, such as 32,128,512 or rows=32,128,512",
         ),
         (
             ["--name", "a b"],

@@ -90,6 +90,73 @@ def test_arguments_that_do_not_fit(
     assert (str(error), error.argument) == (text, argument)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_ranges_of_a_length_with_kernels_of_their_own(torch: Any) -> None:
+    """The model is called with both ends of each range."""
+    need_opencl()
+    model = network(torch)
+    x = torch.randn(2, 3, 8, 8)
+    lines: list[str] = []
+    module = interop.export(
+        model,
+        (x,),
+        targets="opencl",
+        dynamic={"x": {0: ("batch", 1, 9)}},
+        buckets={"batch": [1, 4, 9]},
+        report=lines.append,
+    )
+    assert lines[0].endswith("; batch has kernels of its own for 1, 2 to 4 and 5 to 9")
+    compared = [each.rpartition(" (")[2] for each in lines if " against PyTorch: " in each]
+    assert compared == [f"batch={count})" for count in (1, 2, 4, 5, 9, 2)]
+    model.eval()
+    for count in (1, 3, 8):
+        batch = torch.randn(count, 3, 8, 8)
+        want = model(batch).detach().numpy()
+        np.testing.assert_allclose(module["net"](batch.numpy()), want, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ranges_that_do_not_divide_a_length(torch: Any) -> None:
+    def text(model: Any, **buckets: Any) -> str:
+        return refusal(
+            devmod.DevmodError,
+            interop.export,
+            model,
+            (torch.randn(2, 3, 8, 8),),
+            targets="opencl",
+            dynamic={"x": {0: ("batch", 1, 9)}},
+            buckets=buckets,
+        )
+
+    assert text(network(torch), batch=[4, 8]) == (
+        "torch.export: the length 'batch', which is 1 to 9: expected the last lengths of two or more ranges in ascending order, from 1 on and 9 last, got 4, 8"
+    )
+
+    def forward(x: Any) -> Any:
+        if x.shape[0] > 4:
+            raise RuntimeError("too many")
+        return x * 2
+
+    assert text(model_of(torch, forward), batch=[4, 9]) == (
+        "torch.export: the model cannot be called with batch = 5, which `buckets` has: RuntimeError: too many"
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_error_about_a_length_names_the_argument(torch: Any) -> None:
+    place = (torch.tensor([0]),)
+    model = model_of(torch, lambda x: x.index_put(place, torch.ones(1)))
+    text = refusal(
+        devmod.DevmodError,
+        interop.export,
+        model,
+        (torch.ones(3),),
+        targets="opencl",
+        dynamic={"x": {0: ("n", 1, 9)}},
+    )
+    assert text.endswith("; a fixed length may do (leave it out of `dynamic`)")
+
+
 def test_an_input_of_dynamic_that_the_model_does_not_have(torch: Any) -> None:
     assert (
         refusal(

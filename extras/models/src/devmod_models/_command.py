@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from keyword import iskeyword
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ from devmod.commands import complete_kind, debug_option, echo, progress, size
 from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
 from devmod_models import tinygrad
+from devmod_models.onnx import FIXED_LENGTH, SMALLER_LENGTHS
 from devmod_models.weights import read_weights
 from devmod_readers.programs import RESERVED
 from devmod_targets.writable import check_writable, noting_interrupts
@@ -30,10 +32,13 @@ from devmod_targets.writable import check_writable, noting_interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: The options of the arguments that errors about the model name without their own words for them.
+OPTIONS = {FIXED_LENGTH: "--dim", SMALLER_LENGTHS: "--dim", "buckets": "--buckets"}
 #: The seconds in which the process must report its next progress.
 TIMEOUT = 600
 _SIDE = r"\d{1,10}(\.\.\d{1,10}(:\d{1,10})?)?"
 _DIM = re.compile(rf".+={_SIDE}(,{_SIDE})*", re.ASCII)
+_BUCKETS = re.compile(r"\d{1,10}(,\d{1,10}){0,63}", re.ASCII)
 
 
 class _OnnxCommand(click.Command):
@@ -60,6 +65,7 @@ class _OnnxCommand(click.Command):
 Examples:
   devmod onnx magika.onnx -t opencl -t webgpu -t "cuda -arch=compute_80" -o magika.devmod
   devmod onnx ranker.onnx -t opencl --dim batch=1 --dim rows=1..64     # a call chooses rows
+  devmod onnx ranker.onnx -t opencl --dim rows=1..64 --buckets 1,64    # kernels of its own for one row
   devmod onnx boxes.onnx -t opencl --dim x=1,3,640,640                 # all lengths of the input x
   devmod onnx boxes.onnx -t opencl --inputs x=page.npy                 # its lengths, and the check by it
   devmod onnx decoder.onnx -t opencl --state cache=new_cache           # the program keeps the cache
@@ -97,6 +103,13 @@ Examples:
     metavar="NAME=LENGTH",
     help="A length that the model leaves open, by its name or by input and axis (x.0); LOW..HIGH is one that each call chooses. "
     "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]",
+)
+@click.option(
+    "--buckets",
+    "buckets",
+    metavar="[NAME=]LENGTH,...",
+    help="Kernels of their own for ranges of a length that each call chooses, by the last length of each: "
+    "32,128,512. NAME is the length, if there are several.",
 )
 @click.option(
     "--constant",
@@ -149,6 +162,7 @@ def command(
     weights: Path | None,
     name: str | None,
     dims: tuple[str, ...],
+    buckets: str | None,
     constants: tuple[str, ...],
     states: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -164,10 +178,10 @@ def command(
     and those of each device of the targets with tinygrad's. If they differ, nothing is written.
     """
     if weights is not None:
-        if any((targets, name, dims, constants, states, inputs, is_tuned, half)):
+        if any((targets, name, dims, buckets, constants, states, inputs, is_tuned, half)):
             raise click.UsageError(
                 "--weights gives a .devmod file other constants: "
-                "it takes no --target, --name, --dim, --constant, --state, --inputs, --tune and --half"
+                "it takes no --target, --name, --dim, --buckets, --constant, --state, --inputs, --tune and --half"
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
@@ -193,6 +207,7 @@ def command(
         "targets": targets,
         "name": name,
         "dims": lengths,
+        "buckets": _buckets_of(buckets),
         "file": str(output),
         "constants": _pairs_of("--constant", constants, "its number", "sr=16000"),
         "states": _pairs_of(
@@ -200,7 +215,7 @@ def command(
         ),
         "labels": {},
         "expected": [],
-        "inputs": [_paths_of(inputs)],
+        "inputs": [[_paths_of(inputs)]],
         "is_checked": is_checked,
         "is_tuned": is_tuned,
         "half": half or "",
@@ -256,6 +271,18 @@ def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
     return _unique("--dim", pairs)
 
 
+def _buckets_of(text: str | None) -> dict[str, list[int]]:
+    """Return the ends of the ranges of --buckets by the name of the length; "" is the only one."""
+    if text is None:
+        return {}
+    name, _, ends = text.rpartition("=")
+    if not _BUCKETS.fullmatch(ends):
+        raise click.UsageError(
+            f"--buckets {text}: expected the last length of each range, such as 32,128,512 or rows=32,128,512"
+        )
+    return {name: [*map(int, ends.split(","))]}
+
+
 def _pairs_of(option: str, texts: tuple[str, ...], what: str, example: str) -> dict[str, str]:
     """Return what an option gives inputs, by their names."""
     pairs = []
@@ -290,9 +317,22 @@ def _unique(option: str, pairs: list[Any]) -> dict[str, str]:
     return found
 
 
-def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
-    """Return the answer of the other process. `show` gets its progress, and `path` is the model in
-    errors.
+def ask(
+    request: dict[str, Any],
+    path: str,
+    show: Callable[..., None],
+    written: Mapping[str, str] = MappingProxyType(OPTIONS),
+) -> Any:
+    """Return the answer of the other process.
+
+    Parameters
+    ----------
+    path
+        The model in errors.
+    show
+        A function that gets the progress.
+    written
+        How the caller of this writes an argument of the model. An error about one ends with it.
     """
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too:
     # `main` hides them from it alone.
@@ -302,7 +342,10 @@ def ask(request: dict[str, Any], path: str, show: Callable[..., None]) -> Any:
         while answer := worker.answer(TIMEOUT):
             if "error" in answer:
                 text = answer["text"].replace(request["model"], path)
-                raise getattr(errors, answer["error"])(text, log=answer["log"])
+                argument = answer["argument"]
+                if argument in written:
+                    text += f" ({written[argument]})"
+                raise getattr(errors, answer["error"])(text, argument=argument, log=answer["log"])
             if "progress" not in answer:
                 return answer
             show(answer["progress"], answer["done"])
@@ -347,4 +390,5 @@ def main(request: dict[str, Any]) -> None:
             text = str(error)
         if not text.startswith(request["model"]):
             text = f"{request['model']}: {text}"
-        answer({"error": name, "text": text, "log": getattr(error, "log", "")})
+        facts = {key: getattr(error, key, "") for key in ("argument", "log")}
+        answer({"error": name, "text": text, **facts})

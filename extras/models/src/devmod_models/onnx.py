@@ -52,6 +52,10 @@ MAX_BYTES = (1 << 31) - 1
 MAX_NODES = 100_000
 #: The most elements of an array: kernels index them by int32.
 MAX_ELEMENTS = (1 << 31) - 1
+#: What errors name as their argument if another length may do: a fixed one, or smaller ones. Who
+#: prints such an error adds how a caller chooses it.
+FIXED_LENGTH = "length"
+SMALLER_LENGTHS = "lengths"
 #: The element types by ONNX's numbers.
 TYPES = {
     1: "float32",
@@ -811,7 +815,8 @@ class _Inputs:
         count = prod(side if isinstance(side, int) else side.high for side in result)
         if count > MAX_ELEMENTS:
             raise ArgumentError(
-                f"{what} has up to {count} elements, more than the {MAX_ELEMENTS} that a kernel indexes; choose smaller lengths: --dim"
+                f"{what} has up to {count} elements, more than the {MAX_ELEMENTS} that a kernel indexes; choose smaller lengths",
+                argument=SMALLER_LENGTHS,
             )
         return _type(kind.tensor_type.elem_type, what), tuple(result)
 

@@ -13,6 +13,7 @@ from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from importlib import metadata
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -152,6 +153,8 @@ def export(
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
     _check_version()
+    from devmod_models._tinygrad.record import record
+
     fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
     given = _named(fn, inputs, names)
     if tune is not None and len(tune) != len(inputs):
@@ -168,12 +171,9 @@ def export(
 
         show("tracing")
         module, _ = make(
-            fn,
-            given,
+            partial(record, fn, given, outputs, constants or {}),
             targets=targets,
             name=name,
-            outputs=outputs,
-            constants=constants or {},
             folded=folded or {},
             report=reported,
             tune=tune,
@@ -182,13 +182,10 @@ def export(
 
 
 def make(
-    fn: Callable[..., Any],
-    inputs: Mapping[str, Any],
+    record: Callable[[], Recording],
     *,
     targets: Any,
     name: str,
-    outputs: Sequence[str] | None = None,
-    constants: Mapping[str, Any],
     folded: Mapping[str, str],
     report: Report,
     tune: Sequence[Any] | None,
@@ -199,13 +196,13 @@ def make(
 
     Parameters
     ----------
-    inputs
-        The arguments of the function by their names in the program.
+    record
+        A function that records the program. It is called for each limit of a kernel's buffers.
     options
         The options of the export that the file keeps.
     """
     from devmod_models._tinygrad.parts import in_parts
-    from devmod_models._tinygrad.record import record, settings
+    from devmod_models._tinygrad.record import settings
 
     parsed = _parsed(targets)
     if not _NAME.fullmatch(name):
@@ -219,7 +216,7 @@ def make(
 
     def recorded(limit: int) -> Recording:
         with settings(MAX_KERNEL_BUFFERS=limit):
-            return in_parts(record(fn, inputs, outputs, constants), most)
+            return in_parts(record(), most)
 
     with settings():
         recordings = _recordings(sorted({*limits.values()}), recorded)

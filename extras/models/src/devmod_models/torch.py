@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod.backend import temporary_folder
@@ -21,22 +22,31 @@ from devmod.errors import (
     list_names,
     not_installed,
 )
+from devmod_models._buckets import read_buckets
 from devmod_models._command import ask
 from devmod_models._patched import patched
 from devmod_models._progress import progress_line
 from devmod_models._torch_calls import Arguments, tensors_of_results
 from devmod_models._torch_state import States, restoring
+from devmod_models.onnx import FIXED_LENGTH, SMALLER_LENGTHS, Range
 from devmod_models.tinygrad import check_architectures, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod import Target
+    from devmod_models._buckets import Buckets
 
 __all__ = ["export"]
 
 #: A length that each call chooses: its name, its least and its largest value.
 Length = tuple[str, int, int]
+#: How errors of the model's process call an argument of `export`.
+_WRITTEN = {
+    FIXED_LENGTH: "leave it out of `dynamic`",
+    SMALLER_LENGTHS: "in `dynamic`",
+    "buckets": "in `buckets`",
+}
 #: The calls that show what the model changes, and that the check compares for a model with state.
 _CALLS = 3
 #: The names in ONNX's file of states, and of their next values.
@@ -56,6 +66,7 @@ def export(
     *,
     targets: str | Target | Iterable[str | Target],
     dynamic: Mapping[str, Mapping[int, Length]] | None = None,
+    buckets: Mapping[str, Sequence[int]] | None = None,
     name: str | None = None,
     outputs: Sequence[str] | None = None,
     half: str = "",
@@ -85,6 +96,9 @@ def export(
     dynamic
         The lengths that each call chooses, by the name of an argument and the axis: a name, the
         least and the largest length. ``{"x": {0: ("batch", 1, 64)}}``
+    buckets
+        Ranges of one of these lengths that have kernels of their own: its name, and the last length
+        of each range. ``{"batch": [1, 8, 64]}`` The check calls the model with both ends of each.
     name
         The name of the program. Default: that of the model's class.
     outputs
@@ -136,6 +150,7 @@ def export(
     check_architectures(targets)
     own = Arguments(model, args, kwargs)
     dims = _dims(dynamic, [*own.tensors])
+    parts = _buckets(buckets or {}, dynamic)
     with (
         progress_line(label, progress=progress) as show,
         _evaluating(model),
@@ -143,6 +158,8 @@ def export(
     ):
         show("calling the model")
         calls = _Calls(model, own, outputs)
+        if parts is not None:
+            calls.add_runs(parts, dynamic)
         path = os.path.join(folder, f"{label}.onnx")
         show("writing it as ONNX")
         calls.write(path, dynamic)
@@ -151,6 +168,7 @@ def export(
             "targets": texts_of(targets),
             "name": label,
             "dims": dims,
+            "buckets": {name: [*ends] for name, ends in (buckets or {}).items()},
             "constants": {},
             "file": f"{label}.devmod",
             **calls.saved(folder),
@@ -160,17 +178,24 @@ def export(
             "half": half,
         }
         try:
-            answer = ask(request, label, show)
+            answer = ask(request, label, show, _WRITTEN)
         except CompileError as error:
-            text = str(error).replace("(--dim)", "(leave it out of `dynamic`)")
-            if "SequenceEmpty" in text:
-                text += f". {_BAGS}"
-            raise CompileError(text, log=error.log) from None
+            if "SequenceEmpty" not in str(error):
+                raise
+            raise CompileError(f"{error}. {_BAGS}", log=error.log) from None
         if report is not None:
             for line in (*answer["lines"], *answer["notes"], *calls.notes):
                 report(line)
         with open(request["output"], "rb") as file:
             return devmod.loads(file.read())
+
+
+class _Run(NamedTuple):
+    """Calls in a row: the tensors of each, its results, and the next values of states."""
+
+    inputs: list[dict[str, Any]]
+    results: list[Sequence[Any]]
+    nexts: list[Sequence[Any]]
 
 
 class _Calls:
@@ -193,6 +218,8 @@ class _Calls:
         self._states = States({})
         self._inputs: list[dict[str, Any]] = []
         self._results: list[Sequence[Any]] = []
+        #: The runs with other lengths: the inputs and the results of each call, with the states.
+        self._others: list[_Run] = []
         with _compiled_buffers(model):
             self._make()
         if not self._states.values:
@@ -233,6 +260,27 @@ class _Calls:
                     raise
             else:
                 return
+
+    def add_runs(self, buckets: Buckets, dynamic: Mapping[str, Mapping[int, Length]]) -> None:
+        """Make the calls again with both ends of each range of a length.
+
+        Raises
+        ------
+        CompileError
+            The model cannot be called with a length.
+        """
+        for length in dict.fromkeys(chain.from_iterable(buckets.ranges)):
+            inputs = [_with_length(each, dynamic, buckets.name, length) for each in self._inputs]
+            states = States({"": self._model, **self._arguments.caches})
+            try:
+                results = states.find([partial(self._called, each) for each in inputs])
+            except ArgumentError:
+                raise
+            except Exception as error:
+                raise CompileError(
+                    f"torch.export: the model cannot be called with {buckets.name} = {length}, which `buckets` has: {describe_error(error)}"
+                ) from error
+            self._others.append(_Run(inputs, results, states.nexts))
 
     def _called(self, tensors: Mapping[str, Any]) -> list[Any]:
         """Return the results of a call. The model may change its arguments, and what it returns."""
@@ -288,14 +336,23 @@ class _Calls:
             firsts[name] = value
         inputs = []
         expected = []
-        for number, (tensors, results) in enumerate(zip(self._inputs, self._results, strict=True)):
-            given = {**tensors, **firsts}
-            firsts = {}
-            inputs.append(_saved(folder, f"input{number}_", given, labels))
-            named = dict(zip(self._names, results, strict=True))
-            if states:
-                named |= zip(states.values(), self._states.nexts[number], strict=True)
-            expected.append(_saved(folder, f"output{number}_", named, labels))
+        runs = [*self._others, _Run(self._inputs, self._results, self._states.nexts)]
+        for run, each in enumerate(runs):
+            own = []
+            wanted = []
+            for number, (tensors, results) in enumerate(
+                zip(each.inputs, each.results, strict=True)
+            ):
+                given = {**tensors}
+                if number == 0 and run == len(runs) - 1:
+                    given |= firsts
+                own.append(_saved(folder, f"input{run}_{number}_", given, labels))
+                named = dict(zip(self._names, results, strict=True))
+                if states:
+                    named |= zip(states.values(), each.nexts[number], strict=True)
+                wanted.append(_saved(folder, f"output{run}_{number}_", named, labels))
+            inputs.append(own)
+            expected.append(wanted)
         return {"states": states, "labels": labels, "inputs": inputs, "expected": expected}
 
 
@@ -401,6 +458,40 @@ def _dims(dynamic: Mapping[str, Mapping[int, Length]], names: Sequence[str]) -> 
         for label, low, high in axes.values():
             dims[label] = f"{low}..{high}"
     return dims
+
+
+def _buckets(
+    buckets: Mapping[str, Sequence[int]], dynamic: Mapping[str, Mapping[int, Length]]
+) -> Buckets | None:
+    """Return the ranges of a length that have kernels of their own."""
+    ranges = []
+    for axes in dynamic.values():
+        ranges += [Range(*each) for each in axes.values()]
+    try:
+        return read_buckets(buckets, ranges)
+    except ArgumentError as error:
+        raise ArgumentError(f"torch.export: {error}", argument="buckets") from None
+
+
+def _with_length(
+    tensors: Mapping[str, Any],
+    dynamic: Mapping[str, Mapping[int, Length]],
+    name: str,
+    length: int,
+) -> dict[str, Any]:
+    """Return tensors of which a length is another one: their elements again and again, or the first
+    ones.
+    """
+    import torch
+
+    result = {**tensors}
+    for key, axes in dynamic.items():
+        for axis, (label, *_) in axes.items():
+            if label == name:
+                own = result[key]
+                places = torch.arange(length, device=own.device) % own.shape[axis]
+                result[key] = own.index_select(axis, places)
+    return result
 
 
 def _write(

@@ -14,6 +14,7 @@ from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 from devmod.errors import CompileError
 from devmod_models._patched import patched
 from devmod_models._tinygrad.record import are_fixed, largest, polynomial
+from devmod_models.onnx import FIXED_LENGTH
 
 __all__ = [
     "arg_max",
@@ -187,7 +188,8 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
     if reduction != "add":
         raise CompileError(
             f"its reduction is {reduction!r} along a length that each call chooses, where only 'add' is possible; "
-            "a fixed length may do (--dim)"
+            "a fixed length may do",
+            argument=FIXED_LENGTH,
         )
     rest = x.shape[count:]
     places = _flat_places(indices, sides)

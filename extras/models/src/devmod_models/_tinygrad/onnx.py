@@ -41,8 +41,10 @@ from devmod.errors import (
 )
 from devmod.worker import processors
 from devmod_models import tinygrad
+from devmod_models._buckets import read_buckets
 from devmod_models._patched import patched
 from devmod_models._tinygrad.borders import GRID, NOT_FINITE, draw, is_open
+from devmod_models._tinygrad.buckets import join
 from devmod_models._tinygrad.check import (
     FAST,
     Reference,
@@ -70,17 +72,20 @@ from devmod_models._tinygrad.record import (
     buffer_of,
     depends,
     fill,
+    identifier,
     largest,
     multiple_name,
     reading,
+    record,
     settings,
 )
-from devmod_models.onnx import MAX_ELEMENTS, Model, Node, Range, Shape, read_model
+from devmod_models.onnx import FIXED_LENGTH, MAX_ELEMENTS, Model, Node, Range, Shape, read_model
 from devmod_readers.programs import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from devmod_models._buckets import Buckets
     from devmod_models._tinygrad.check import Difference
     from devmod_models._tinygrad.record import Recording, Report
 
@@ -111,7 +116,8 @@ _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueez
 _MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
 #: Operators that divide their first input by the second.
 _DIVISIONS = ("Div", "Mod")
-_ADVICE = "; a fixed length may do (--dim)"
+#: The end of errors about `FIXED_LENGTH`. Who prints one adds how that is written.
+_ADVICE = "; a fixed length may do"
 #: What tinygrad's errors have of lengths without a number: trees of pages, or a comparison of them.
 _SYMBOLIC = re.compile(r"UOp\(|eval failed to be a single number|symbolic shape not supported")
 #: How often the last digits of all values change, to see how far the results move.
@@ -127,17 +133,19 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     Attributes
     ----------
     constants
-        The model's constants by name.
+        The model's constants by name, which several runners may share.
     read
         The buffers whose values a trial has read.
     buffers
         The buffers of the inputs of the last run.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, constants: Mapping[str, Tensor] | None = None) -> None:
         _check_nodes(model)
         self._precision = Precision(model)
-        self.constants = {name: _tensor(each) for name, each in model.constants.items()}
+        if constants is None:
+            constants = {name: _tensor(each) for name, each in model.constants.items()}
+        self.constants = constants
         self.read = set[UOp]()
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self.onnx_ops = OPERATORS
@@ -211,16 +219,19 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 with patched(Tensor, "div", divide), patched(Tensor, "_pool", pool):
                     self._run_node(node)
             except DevmodError as error:
-                raise CompileError(f"{_called(node)}: {error}") from error
+                text = f"{_called(node)}: {error}"
+                raise CompileError(text, argument=error.argument) from error
             except Exception as error:
                 text = describe_error(error)
                 advice = ""
+                argument = ""
                 if self._has_lengths:
                     advice = _ADVICE
+                    argument = FIXED_LENGTH
                     if _SYMBOLIC.search(text):
                         text = "a length that each call chooses decides what it does"
                 raise CompileError(
-                    f"{_called(node)}: tinygrad cannot trace it: {text}{advice}"
+                    f"{_called(node)}: tinygrad cannot trace it: {text}{advice}", argument=argument
                 ) from error
 
     def _check_indices(self, node: Node) -> None:
@@ -264,7 +275,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             value = self.graph_values.get(name)
             if name and value is None:
                 raise CompileError(
-                    f"its output {quote_name(name)} has no values along a length that each call chooses{_ADVICE}"
+                    f"its output {quote_name(name)} has no values along a length that each call chooses{_ADVICE}",
+                    argument=FIXED_LENGTH,
                 )
             if isinstance(value, Tensor) and value.max_numel() > MAX_ELEMENTS:
                 raise CompileError(
@@ -351,7 +363,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 )
             if tensor.uop.variables():
                 raise CompileError(
-                    f"a shape or an option is computed from a length that a call chooses{_ADVICE}"
+                    f"a shape or an option is computed from a length that a call chooses{_ADVICE}",
+                    argument=FIXED_LENGTH,
                 )
             self.read |= {each for each in tensor.uop.toposort() if each.op is Ops.BUFFER}
             return read(tensor)
@@ -526,40 +539,50 @@ def export(request: Mapping[str, Any], report: Report) -> tuple[list[str], list[
     request
         "model", "targets" and "name"; "dims", texts; "constants", the texts of the numbers of
         inputs; "states", the names of outputs by those of inputs that are state, and "labels",
-        other names for these; "inputs", for each call the paths of arrays by the names of inputs,
-        where the last ones are those of all further calls, and the first values of states are in
-        the first; "output", the file to write, and "file", its name for a call; "half": "all",
-        "weights" or ""; "expected", for each call the paths of PyTorch's results by the names of
-        outputs, or []; "is_checked"; "is_tuned".
+        other names for these; "buckets", the last length of each range of a length that has kernels
+        of its own, by the name of the length; "inputs", for each run and call the paths of arrays
+        by the names of inputs, where the last ones are those of all further calls, and the first
+        values of states are in the first call of the last run; "output", the file to write, and
+        "file", its name for a call; "half": "all", "weights" or ""; "expected", for each run and
+        call the paths of PyTorch's results by the names of outputs, or []; "is_checked";
+        "is_tuned".
     report
         A function that gets lines about the progress, and which part of the work is done.
     """
-    files = [*map(_read_arrays, request["inputs"])]
+    files = [[*map(_read_arrays, calls)] for calls in request["inputs"]]
+    *_, (call, *_) = files
     dims: dict[str, Any] = {}
-    for name, each in files[0].items():
+    for name, each in call.items():
         dims[name] = list(each.shape)
     for name, text in request["dims"].items():
         dims[name] = _dim(text)
     constants = {name: text.split(",") for name, text in request["constants"].items()}
     model = read_model(request["model"], dims, request["states"], constants)
+    buckets = read_buckets(request["buckets"], _ranges(model))
     if request["half"]:
         model = halved(model, request["half"])
     first = {}
     for name, state in model.states.items():
-        first[name] = files[0].pop(name, None)
+        first[name] = call.pop(name, None)
         if first[name] is None:
             first[name] = np.zeros(state.shape, state.dtype)
         _check_array(name, first[name], state.dtype, state.shape)
-    given = []
-    for arrays in files:
-        given.append({name or next(iter(model.inputs)): each for name, each in arrays.items()})
-    runs = choose_inputs(model, *given)
+    runs: Runs = []
+    for calls in files:
+        given = []
+        for arrays in calls:
+            given.append({name or next(iter(model.inputs)): each for name, each in arrays.items()})
+        own = buckets
+        if request["expected"]:  # the runs have those of each range
+            own = None
+        runs += choose_inputs(model, *given, buckets=own)
     with ExitStack() as stack:
-        return _export(model, runs, first, request, report, stack)
+        return _export(model, buckets, runs, first, request, report, stack)
 
 
 def _export(
     model: Model,
+    buckets: Buckets | None,
     runs: Runs,
     first: Arrays,
     request: Mapping[str, Any],
@@ -580,19 +603,22 @@ def _export(
     lengths, calls = runs[-1]
     example = example_tensors(model, lengths)
     states = {name: tensor_of(each).realize() for name, each in first.items()}
-    runner.trial({**example, **states})
+    results = runner.trial({**example, **states})
     tune = None
     if request["is_tuned"]:
         tune = [*calls[0].values()]
     constants = {name: each for name, each in runner.constants.items() if each.shape}
     for name, each in states.items():
         constants[request["labels"].get(name, name)] = each
+    record_whole: Callable[[], Recording] = partial(
+        record, function(runner, example, states), example, None, constants
+    )
+    if buckets is not None:
+        record_whole = _bucket_recorder(runner, model, buckets, results, example, states, constants)
     module, recording = tinygrad.make(
-        function(runner, example, states),
-        example,
+        record_whole,
         targets=request["targets"],
         name=request["name"],
-        constants=constants,
         folded=_folded(model, runner),
         report=lambda text, done: report(text, _RENDERS + (_CHECKS - _RENDERS) * done),
         # For the error of a call with other lengths.
@@ -601,6 +627,8 @@ def _export(
     )
     devmod.save(module, request["output"])
     names, about = _about(module, request["name"], model)
+    if buckets is not None:
+        about += f"; {buckets.text}"
     own = names[: len(model.inputs)]
     outputs = names[len(model.inputs) :]
     lines = [about]
@@ -616,6 +644,36 @@ def _export(
         loaded = "f"
         own.append("state=state")
     return [*lines, f"{', '.join(outputs)} = {loaded}({', '.join(own)})"], list(model.notes)
+
+
+def _bucket_recorder(
+    runner: Runner,
+    model: Model,
+    buckets: Buckets,
+    results: Mapping[str, Tensor],
+    example: Mapping[str, Tensor],
+    states: Mapping[str, Tensor],
+    constants: Mapping[str, Tensor],
+) -> Callable[[], Recording]:
+    """Return a function that records a model for each range of a length. The runners of the ranges
+    share the constants of `runner`, which gets what these have read. `results` and `example` have
+    the shapes of all ranges.
+    """
+    functions = []
+    for bucket in buckets.ranges:
+        own = buckets.model_of(model, bucket)
+        part = Runner(own, runner.constants)
+        tensors = example_tensors(own, {each.name: each.high for each in _ranges(own)})
+        part.trial({**tensors, **states})
+        runner.read |= part.read
+        functions.append((function(part, tensors, states), tensors))
+    outputs = {name: results[name] for name in model.outputs}
+
+    def record_each() -> Recording:
+        recordings = [record(fn, tensors, None, constants, example) for fn, tensors in functions]
+        return join(recordings, buckets, identifier(buckets.name), example, outputs)
+
+    return record_each
 
 
 def _folded(model: Model, runner: Runner) -> dict[str, str]:
@@ -678,9 +736,9 @@ class _Check:
         """Return the results of the other program for the calls of each run: those of PyTorch are
         given.
         """
-        given = [*map(_read_arrays, self._request["expected"])]
+        given = [[*map(_read_arrays, calls)] for calls in self._request["expected"]]
         if given:
-            return [given] * len(self._runs)
+            return given
         return [self._results_of(calls) for _, calls in self._runs]
 
     def _results_of(self, calls: Iterable[Arrays]) -> list[Arrays]:
@@ -700,7 +758,7 @@ class _Check:
         """
         given = set[str]()
         if not self._request["expected"]:
-            given.update(*self._request["inputs"])
+            given.update(*chain.from_iterable(self._request["inputs"]))
         names = []
         for name, (dtype, _) in self._model.inputs.items():
             if "float" in dtype and given.isdisjoint((name, "")):
@@ -1037,9 +1095,10 @@ def _read_array(path: str) -> Any:
     raise ArgumentError(f"--inputs {path}: {why}", argument="inputs")
 
 
-def choose_inputs(model: Model, *given: Arrays) -> Runs:
+def choose_inputs(model: Model, *given: Arrays, buckets: Buckets | None = None) -> Runs:
     """Return the lengths that a call chooses and arrays for one run, or for two: with the least and
-    with the largest lengths. A run of a model with state has several calls.
+    with the largest lengths. Each range of `buckets` has its own. A run of a model with state has
+    several calls.
 
     Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a
     constant.
@@ -1055,6 +1114,8 @@ def choose_inputs(model: Model, *given: Arrays) -> Runs:
         A given array does not fit.
     """
     given = given or ({},)
+    if buckets is not None:
+        return _inputs_of_buckets(model, given, buckets)
     lengths: dict[str, int] = {}
     for each in given:
         lengths |= _given_lengths(model, each)
@@ -1077,6 +1138,31 @@ def choose_inputs(model: Model, *given: Arrays) -> Runs:
             calls.append(arrays | given[min(call, len(given) - 1)])
         result.append((choice, calls))
     return result
+
+
+def _inputs_of_buckets(model: Model, given: Sequence[Arrays], buckets: Buckets) -> Runs:
+    """Return runs for each range of a length. Given arrays with the length are for their range,
+    which is the last.
+    """
+    lengths: dict[str, int] = {}
+    for each in given:
+        lengths |= _given_lengths(model, each)
+    others = set(model.inputs)
+    for name, (_, shape) in model.inputs.items():
+        if buckets.name in [getattr(side, "name", None) for side in shape]:
+            others.remove(name)
+    last = buckets.ranges[-1]
+    if buckets.name in lengths:
+        last = buckets.bucket_of(lengths[buckets.name])
+    runs: Runs = []
+    for bucket in sorted(buckets.ranges, key=lambda each: each == last):
+        own = buckets.model_of(model, bucket)
+        arrays = given
+        if bucket != last:
+            arrays = [{name: each[name] for name in others & each.keys()} for each in given]
+        for chosen, calls in choose_inputs(own, *arrays):
+            runs.append(({buckets.name: bucket.low, **chosen}, calls))
+    return runs
 
 
 def _ranges(model: Model) -> Iterator[Range]:

@@ -504,6 +504,7 @@ def record(
     inputs: Mapping[str, Any],
     outputs: Sequence[str] | None,
     constants: Mapping[str, Tensor],
+    whole: Mapping[str, Any] | None = None,
 ) -> Recording:
     """Call a function, and return the kernels that it would run. Those that depend on constants
     alone run here, once.
@@ -518,6 +519,8 @@ def record(
         The names of its results.
     constants
         Tensors that it uses, by the names of their arrays.
+    whole
+        The inputs with all lengths that a call chooses, if `inputs` have some of them.
 
     Raises
     ------
@@ -525,7 +528,7 @@ def record(
         The function does what no program does.
     """
     names = Names()
-    variables = {names.take(each.expr): each for each in _bound_variables(inputs)}
+    variables = {names.take(each.expr): each for each in _bound_variables(whole or inputs)}
     before = {**constants, **_held_tensors(fn)}
     names.exact.update(inputs, before)
     arguments = []
