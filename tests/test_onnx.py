@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -731,6 +732,15 @@ def test_a_length_that_an_operator_of_tinygrad_does_not_take(replace: Any, refus
     )
 
 
+@pytest.mark.usefixtures("_no_devices")
+def test_a_chain_of_nodes_has_several_kernels(made: Any) -> None:
+    """The time of a kernel rises faster than its operations: 3,000 in one took minutes."""
+    names = ["x", *[f"a{number}" for number in range(299)], "y"]
+    nodes = " ".join(f"{two} = Sin({one})" for one, two in pairwise(names))
+    write("deep.onnx", nodes, {"x": (FLOAT, [4])}, ["y"])
+    assert made("deep.onnx", "--no-check").startswith("deep: 2 kernels, 3 steps, 0 constants; ")
+
+
 # -- Ranges of a length with kernels of their own.
 
 
@@ -779,7 +789,7 @@ def test_ranges_of_a_length(made: Any, capsys: pytest.CaptureFixture[str]) -> No
         assert line in out
     (own, *_) = (each for each in walk(devmod.load("soft.devmod")) if each.kind == "program")
     steps = read_program("soft", own.functions["soft"], own.code["soft"])
-    for one, two in zip(steps.repeats, steps.repeats[1:], strict=False):
+    for one, two in pairwise(steps.repeats):
         kernels = [
             {each.kernel for each in steps.steps[part.first : part.end]} for part in (one, two)
         ]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
-from each_case import check_each, refusal
+from each_case import check_each, raised, refusal
 
-from devmod.errors import ArgumentError
+from devmod.errors import ArgumentError, CompileError
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -72,6 +72,24 @@ BATCHES = {
     "steps and gaps": "y = Conv<pads = [2, 3], strides = [3], dilations = [2]>(x, w3)",
     "heads": "s = Shape(x) b = Slice(s, v0, v1) h = Concat<axis = 0>(b, v2, v2, m1) r = Reshape(x, h) t = Transpose<perm = [0, 3, 1, 2]>(r) f = Concat<axis = 0>(b, m1, v4) y = Reshape(t, f)",
     "halves of what a convolution gives": "c = Conv<strides = [2], pads = [1, 1]>(x, w3) t = Transpose<perm = [0, 2, 1]>(c) s = Shape(t) b = Slice(s, v0, v1) f = Concat<axis = 0>(b, m1, v1) y = Reshape(t, f)",
+    "each element twice": 'y = Resize(x, "", twice)',
+    "each element three times": 'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, "", thrice)',
+    "the nearest of corners": 'y = Resize<coordinate_transformation_mode = "align_corners", nearest_mode = "round_prefer_ceil">(x, "", twice)',
+    "numbers between two": 'y = Resize<mode = "linear">(x, "", twice)',
+    "half as many": 'y = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(x, "", half)',
+    "seven of ten": 'y = Resize<mode = "linear", coordinate_transformation_mode = "asymmetric">(x, "", most)',
+    "numbers of a polynomial": 'e = Unsqueeze(x, v2) r = Resize<mode = "cubic">(e, "", wide) y = Squeeze(r, v2)',
+    "one without those outside": 'e = Unsqueeze(x, v2) r = Resize<mode = "cubic", exclude_outside = 1, cubic_coeff_a = -0.5>(e, "", wide) y = Squeeze(r, v2)',
+    "as many as another length": 's = Shape(x) n = Slice(s, v2, v3) d = Mul(n, v2) m = Add(d, v1) b = Slice(s, v0, v1) f = Concat<axis = 0>(b, v4, m) y = Resize<mode = "linear">(x, "", "", f)',
+    "a fixed number": 's = Shape(x) b = Slice(s, v0, v1) f = Concat<axis = 0>(b, v4, v5) y = Resize<mode = "linear">(x, "", "", f)',
+    "a transposed convolution": "y = ConvTranspose<strides = [2]>(x, w4)",
+    "one with gaps and more at the end": "y = ConvTranspose<strides = [3], dilations = [2], pads = [1, 2], output_padding = [1]>(x, w4)",
+    "twice as many": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_UPPER">(x, w4)',
+    "with more padding at the start": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_LOWER">(x, w4)',
+    "frequencies": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1>(r)",
+    "half of them": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1, onesided = 1>(r)",
+    "numbers of frequencies": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v2, v2) y = DFT<axis = 1, inverse = 1>(r)",
+    "frequencies of five": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1>(r, i5)",
     "a mask of the positions so far": "s = Shape(x) n = Slice(s, v2, v3) e = Squeeze(n, v0) r = Range(i0, e, i1) row = Unsqueeze(r, v0) column = Unsqueeze(r, v1) seen = LessOrEqual(row, column) t = Transpose<perm = [0, 2, 1]>(x) p = MatMul(t, x) y = Where(seen, p, low)",
 }
 
@@ -83,7 +101,17 @@ def write(nodes: str, *shape: Any) -> None:
     arrays = {name: np.array(each) for name, each in LISTS.items()}
     arrays |= {"i0": np.array(0), "i1": np.array(1), "low": np.array(-9, np.float32)}
     arrays["zero"] = np.array(0, np.float32)
-    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3)), ("w3r", (4, 4))):
+    arrays["i5"] = np.array(5)
+    arrays["wide"] = np.array([1, 1, 1, 2], np.float32)
+    for name, scale in (
+        ("twice", 2),
+        ("thrice", 3),
+        ("odd", 1.2345),
+        ("half", 0.5),
+        ("most", 0.7),
+    ):
+        arrays[name] = np.array([1, 1, scale], np.float32)
+    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3)), ("w3r", (4, 4)), ("w4", (4, 2, 5))):
         arrays[name] = RANDOM.standard_normal(sides).astype(np.float32)
     used = {name for node in parsed.node for name in node.input}
     constants = [
@@ -127,7 +155,7 @@ def test_nodes_with_two_lengths_that_a_call_chooses() -> None:
     def check(name: str) -> None:
         write(BATCHES[name], "batch", 4, "n")
         f = program("opencl", batch=(1, 3), n=(3, 9)).on(device)
-        for batch, length in ((1, 3), (3, 9), (2, 6)):
+        for batch, length in ((1, 3), (3, 9), (2, 6), (1, 5)):
             x = RANDOM.standard_normal((batch, 4, length)).astype(np.float32)
             check_close(f(x), expected({"x": x}))
 
@@ -162,3 +190,24 @@ def test_multiples_that_do_not_fit() -> None:
     assert refusal(ArgumentError, program, "opencl", batch=1, n=(4, 15, 4)) == (
         "case.onnx: the input 'x', axis 2: its lengths are multiples of 4, and 4 to 15 is given: expected two of them"
     )
+
+
+def test_what_stays_refused_along_a_length() -> None:
+    """In words, with a next step that the command and Python's doors write in their own way."""
+    for nodes, text in (
+        (
+            'y = Resize(x, "", odd)',
+            "Resize (output 'y'): its scale 1.2345000505447388 is no fraction of small numbers; a fixed length may do",
+        ),
+        (
+            "y = ConvTranspose<strides = [2], output_shape = [9]>(x, w4)",
+            "ConvTranspose (output 'y'): its output_shape is fixed, and a call chooses a length of its input; a fixed length may do",
+        ),
+        (
+            "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v2, v2) y = DFT<axis = 1, inverse = 1, onesided = 1>(r)",
+            "DFT (output 'y'): it is inverse and one-sided along a length that each call chooses; a fixed length may do",
+        ),
+    ):
+        write(nodes, "batch", 4, "n")
+        error = raised(CompileError, lambda: program("opencl", batch=(1, 3), n=(3, 9)))
+        assert (str(error), error.argument) == (text, "length")

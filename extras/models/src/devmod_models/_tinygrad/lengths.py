@@ -27,6 +27,7 @@ __all__ = [
     "reshape",
     "scatter_nd",
     "slice_of",
+    "taken",
 ]
 
 _own_max_pool = Tensor.max_pool2d
@@ -164,7 +165,7 @@ def gather(x: Tensor, indices: Any, axis: int = 0) -> Tensor:
     at = axis % x.ndim
     if isinstance(x.shape[at], int) or not isinstance(indices, Tensor):
         return onnx_ops["Gather"](x, indices, axis)
-    return _taken(x, indices, at)
+    return taken(x, indices, at)
 
 
 def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
@@ -173,7 +174,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     sides = x.shape[:count]
     if batch_dims or are_fixed(sides):
         return onnx_ops["GatherND"](x, indices, batch_dims)
-    return _taken(x.reshape(prod(sides), *x.shape[count:]), _flat_places(indices, sides), 0)
+    return taken(x.reshape(prod(sides), *x.shape[count:]), _flat_places(indices, sides), 0)
 
 
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
@@ -209,7 +210,7 @@ def _flat_places(indices: Tensor, sides: Any) -> Tensor:
     return places
 
 
-def _taken(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+def taken(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Return the elements at places along an axis: sums in which those of the others are 0."""
     length = x.shape[axis]
     places = (indices < 0).where(indices + length, indices)

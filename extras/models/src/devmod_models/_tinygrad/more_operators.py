@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import Domain, OnnxDataType, OpSetId, onnx_ops
+from tinygrad.uop.ops import UOp
 
 from devmod_models._tinygrad import sampling
+from devmod_models._tinygrad.record import are_fixed
+from devmod_models._tinygrad.resizing import of_length, transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +30,13 @@ def _constant(array: Any) -> Tensor:
 
 
 def _number(value: Any) -> Any:
-    """Return a number of a list of one, or None."""
+    """Return a number of a list of one, or None. A length of a call stays."""
     if value is None:
         return None
-    return int(np.ravel(value)[0])
+    number = np.ravel(value)[0]
+    if isinstance(number, UOp):
+        return number
+    return int(number)
 
 
 # -- Bits.
@@ -106,6 +112,10 @@ def _transform(x: Tensor, length: Any, axis: int, inverse: int, onesided: int) -
     from onnx.reference.ops.op_dft import DFT_20
 
     axis %= x.ndim
+    if not are_fixed([x.shape[axis]]):
+        if length is None or not are_fixed([length]):
+            return transform(x, length, axis, inverse, onesided)
+        x = of_length(x, length, axis)
     count = x.shape[axis]
     parts = x.shape[-1]
     units = np.eye(count * parts).reshape(-1, count, parts)

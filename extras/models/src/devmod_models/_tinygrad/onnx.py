@@ -120,6 +120,9 @@ _DIVISIONS = ("Div", "Mod")
 _ADVICE = "; a fixed length may do"
 #: What tinygrad's errors have of lengths without a number: trees of pages, or a comparison of them.
 _SYMBOLIC = re.compile(r"UOp\(|eval failed to be a single number|symbolic shape not supported")
+#: The operations whose results are in arrays, and the most others between these.
+_IN_ARRAYS = (Ops.BUFFER, Ops.CONTIGUOUS, Ops.REDUCE)
+_MOST_OPERATIONS = 128
 #: How often the last digits of all values change, to see how far the results move.
 _DRAWS = 5
 #: The most indices of a Gather that are copies of one element each.
@@ -153,6 +156,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._states = model.states
         self._nodes = model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
+        #: How many operations are between a value and the arrays of the kernel that computes it.
+        self._depths: dict[UOp, int] = {}
         self._arrays = model.constants
         #: The constants that tinygrad's Gather gets as lists: it copies each element by itself.
         self.const_names = set()
@@ -169,6 +174,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         `judge` gets each node, and the values by name after it.
         """
         self.graph_values = {**self._kept, **inputs}
+        self._depths = {}
         self.buffers = set(map(buffer_of, inputs.values()))
         self._has_lengths = not all(isinstance(each.numel(), int) for each in inputs.values())
         for node in self._nodes:
@@ -268,6 +274,25 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             self({})
         self._check_size(node)
         self._precision.leave(node, names, self.graph_values)
+        self._divide(node)
+
+    def _divide(self, node: Node) -> None:
+        """Give the results of a node arrays of their own if a kernel would have too many operations
+        that depend on each other: the time of tinygrad and of compilers rises faster than these.
+        """
+        known = self._depths
+        for name in node.outputs:
+            value = self.graph_values.get(name)
+            if not name or not isinstance(value, Tensor):
+                continue
+            for each in value.uop.toposort(gate=lambda uop: uop not in known):
+                if each in known:
+                    continue
+                known[each] = 0
+                if each.op not in _IN_ARRAYS:
+                    known[each] = 1 + max([known.get(src, 0) for src in each.src], default=0)
+            if known[value.uop] > _MOST_OPERATIONS:
+                self.graph_values[name] = value.contiguous()
 
     def _check_size(self, node: Node) -> None:
         """Raise an error for a result that no kernel can index, before it takes memory or time."""

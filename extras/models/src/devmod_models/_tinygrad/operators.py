@@ -20,7 +20,7 @@ from tinygrad.nn.onnx import (
 from tinygrad.uop.ops import Ops, python_alu
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad import fused, lengths, more_operators, recurrent
+from devmod_models._tinygrad import fused, lengths, more_operators, recurrent, resizing
 from devmod_models._tinygrad.record import are_fixed, largest
 from devmod_models.onnx import TYPES
 
@@ -127,7 +127,7 @@ def _upsample(x: Tensor, scales: Any, *, mode: str = "nearest") -> Tensor:
     later Resize has.
     """
     options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return onnx_ops["Resize"](x, None, scales, mode=mode, **options)
+    return resizing.resize(x, None, scales, mode=mode, **options)
 
 
 def _lp_normalization(x: Tensor, **options: int) -> Tensor:
@@ -304,6 +304,7 @@ OPERATORS: dict[str, Any] = {
     "Atan": _at_infinity("Atan", lambda x: x.sign() * (pi / 2)),
     "Cast": _cast,
     "ConvInteger": _conv_integer,
+    "ConvTranspose": resizing.conv_transpose,
     "CumSum": lengths.cum_sum,
     **recurrent.OPERATORS,
     "DynamicQuantizeLinear": _dynamic_quantize_linear,
@@ -324,7 +325,7 @@ OPERATORS: dict[str, Any] = {
     "QuantizeLinear": _quantize_linear,
     "Relu": _relu,
     "Reshape": lengths.reshape,
-    "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): onnx_ops["Resize"]},
+    "Resize": {OpSetId(Domain.ONNX, 10): _upsample, OpSetId(Domain.ONNX, 11): resizing.resize},
     "Range": _range,
     "ScatterND": lengths.scatter_nd,
     "Shrink": _shrink,

@@ -1,0 +1,254 @@
+"""Operators of ONNX that change a length which each call chooses, by ONNX's specification: Resize,
+ConvTranspose and DFT. tinygrad's take fixed lengths.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import pi
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor, dtypes
+from tinygrad.helpers import make_tuple, polyN
+from tinygrad.nn.onnx import onnx_ops
+from tinygrad.uop.ops import ssimplify
+
+from devmod.errors import CompileError
+from devmod_models._tinygrad.lengths import slice_of, taken
+from devmod_models._tinygrad.record import are_fixed, largest
+from devmod_models.onnx import FIXED_LENGTH
+
+__all__ = ["conv_transpose", "of_length", "resize", "transform"]
+
+#: The largest divisor of a scale that is a fraction.
+_MOST_PARTS = 1024
+#: The places of the elements of a mode beside that of a coordinate.
+_NEIGHBOURS = {"linear": (0, 1), "cubic": (-1, 0, 1, 2)}
+
+
+def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
+    """tinygrad's computes padding from lengths, also where there is none. That of auto_pad is the
+    same for all lengths.
+    """
+    own = {**options}
+    sides = x.shape[2:]
+    if not are_fixed(sides) and own.get("pads") is None:
+        if own.get("output_shape") is not None:
+            raise _refuse("its output_shape is fixed, and a call chooses a length of its input")
+        count = len(sides)
+        mode = own.pop("auto_pad", "NOTSET")
+        own["pads"] = [0] * count * 2
+        if mode.startswith("SAME"):
+            excess = _excess(weight.shape[2:], own, count)
+            halves = [each // 2 for each in excess]
+            others = [each - half for each, half in zip(excess, halves, strict=True)]
+            own["pads"] = halves + others
+            if mode == "SAME_LOWER":
+                own["pads"] = others + halves
+    return onnx_ops["ConvTranspose"](x, weight, bias, **own)
+
+
+def _excess(kernel: Any, options: Any, count: int) -> list[int]:
+    """Return how many more elements than strides times the input's a convolution gives by axis."""
+    names = (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    values = [make_tuple(options.get(name) or default, count) for name, default in names]
+    result = []
+    for size, step, gap, more in zip(kernel, *values, strict=True):
+        result.append((size - 1) * gap + 1 + more - step)
+    return result
+
+
+def _refuse(text: str) -> CompileError:
+    return CompileError(f"{text}; a fixed length may do", argument=FIXED_LENGTH)
+
+
+# -- Resize.
+
+
+def resize(
+    x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None, **options: Any
+) -> Tensor:
+    """Each axis is resized by itself."""
+    if are_fixed((*x.shape, *(sizes or ()))):
+        return onnx_ops["Resize"](x, roi, scales, sizes, **options)
+    axes = options.get("axes") or range(x.ndim)
+    if sizes and options.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise _refuse("it keeps the aspect ratio of lengths that a call chooses")
+    if options.get("antialias"):
+        raise CompileError("resizing with antialias is not supported")
+    for number, axis in enumerate(axes):
+        at = axis % x.ndim
+        length = x.shape[at]
+        if sizes:
+            size = sizes[number]
+            scale = _ratio(size, length)
+        else:
+            scale = Fraction(scales[number]).limit_denominator(_MOST_PARTS)
+            if np.float32(float(scale)) != np.float32(scales[number]):
+                raise _refuse(f"its scale {scales[number]} is no fraction of small numbers")
+            size = ssimplify(length * scale.numerator // scale.denominator)
+        if isinstance(scale, Tensor) or scale != 1:
+            x = _resized(x, at, size, scale, options)
+    return x
+
+
+def _ratio(size: Any, length: Any) -> Any:
+    """Return how many times as large a length becomes: a fraction, or a Tensor if each call has its
+    own.
+    """
+    ratio = Fraction(largest(size), largest(length))
+    difference = ssimplify(size * ratio.denominator - length * ratio.numerator)
+    if are_fixed([difference]) and int(difference) == 0:
+        return ratio
+    return _number(size) / _number(length)
+
+
+def _number(length: Any) -> Tensor:
+    """Return a length as a number of a kernel."""
+    return (Tensor.zeros(1, dtype=dtypes.int32) + length).cast(dtypes.float32)
+
+
+def _resized(x: Tensor, axis: int, size: Any, scale: Any, options: Any) -> Tensor:
+    """Return a tensor of which an axis has another size."""
+    mode = options.get("mode", "nearest")
+    coordinates = options.get("coordinate_transformation_mode", "half_pixel")
+    nearest = options.get("nearest_mode", "round_prefer_floor")
+    if mode == "nearest" and _repeats(scale, coordinates, nearest):
+        return _repeated(x, axis, int(scale))
+    length = x.shape[axis]
+    place = _coordinates(length, size, scale, coordinates)
+    if mode == "nearest":
+        inner = _within(place, length)
+        rounded = {
+            "round_prefer_floor": (inner - 0.5).ceil(),
+            "round_prefer_ceil": (inner + 0.5).floor(),
+            "floor": inner.floor(),
+            "ceil": inner.ceil(),
+        }
+        return taken(x, rounded[nearest].cast(dtypes.int32), axis)
+    if mode == "linear":
+        place = _within(place, length)
+    low = place.floor()
+    shape = [1] * x.ndim
+    shape[axis] = size
+    weights = []
+    for offset in _NEIGHBOURS[mode]:
+        weight = _weight((place - low - offset).abs(), mode, options)
+        if options.get("exclude_outside") and mode == "cubic":
+            own = low + offset
+            weight = ((own >= 0) & (own < length)).where(weight, 0)
+        weights.append(weight)
+    if options.get("exclude_outside"):
+        total = Tensor.usum(*weights)
+        weights = [each / total for each in weights]
+    parts = []
+    for offset, weight in zip(_NEIGHBOURS[mode], weights, strict=True):
+        near = _within(low + offset, length).cast(dtypes.int32)
+        parts.append(taken(x, near, axis) * weight.reshape(shape))
+    return Tensor.usum(*parts).cast(x.dtype)
+
+
+def _weight(distance: Tensor, mode: str, options: Any) -> Tensor:
+    """Return the weights of elements by their distance."""
+    if mode == "linear":
+        return 1 - distance
+    a = options.get("cubic_coeff_a", -0.75)
+    near = polyN(distance, [a + 2, -(a + 3), 0, 1])
+    return (distance <= 1).where(near, polyN(distance, [a, -5 * a, 8 * a, -4 * a]))
+
+
+def _within(place: Tensor, length: Any) -> Tensor:
+    """Return places of which those outside are the first or the last one."""
+    return place.maximum(0).minimum(_number(length) - 1)
+
+
+def _repeats(scale: Any, coordinates: str, nearest: str) -> bool:
+    """Return whether each element is repeated, without a computation of places."""
+    if not isinstance(scale, Fraction) or scale.denominator != 1:
+        return False
+    if coordinates == "asymmetric":
+        return nearest == "floor"
+    return coordinates == "half_pixel" and nearest.startswith("round")
+
+
+def _repeated(x: Tensor, axis: int, count: int) -> Tensor:
+    sides = [*x.shape]
+    x = x.unsqueeze(axis + 1).expand(*sides[: axis + 1], count, *sides[axis + 1 :])
+    sides[axis] = sides[axis] * count
+    return x.reshape(sides)
+
+
+def _coordinates(length: Any, size: Any, scale: Any, mode: str) -> Tensor:
+    """Return the places of a result's elements among those of the input."""
+    index = Tensor.arange(size).cast(dtypes.float32)
+    if isinstance(scale, Fraction):
+        scale = float(scale)
+    if mode == "asymmetric":
+        return index / scale
+    if mode == "align_corners":
+        last = _number(size) - 1
+        return index * (_number(length) - 1) / (last == 0).where(1, last)
+    middle = (index + 0.5) / scale - 0.5
+    if mode == "half_pixel":
+        return middle
+    if mode == "pytorch_half_pixel":
+        return (_number(size) == 1).where(0, middle)
+    if mode == "half_pixel_symmetric":
+        return _number(length) / 2 * (1 - _number(size) / (_number(length) * scale)) + middle
+    raise _refuse(f"its coordinates are {mode!r} along a length that each call chooses")
+
+
+# -- DFT.
+
+
+def of_length(x: Tensor, length: int, axis: int) -> Tensor:
+    """Return a tensor with a fixed length of an axis of which each call chooses the length: the
+    first elements, and zeros.
+    """
+    x = slice_of(x, [0], [length], [axis])
+    more: list[Any] = [None] * x.ndim
+    more[axis] = (0, length - x.shape[axis])
+    sides = [*x.shape]
+    sides[axis] = length
+    return x.pad(tuple(more)).reshape(sides)
+
+
+def transform(x: Tensor, length: Any, axis: int, inverse: int, onesided: int) -> Tensor:
+    """Return the Fourier transform along an axis of which each call chooses the length. The last
+    axis has the real and the imaginary part, or the real one alone.
+    """
+    count = x.shape[axis]
+    if length is not None and ssimplify(length - count) != 0:
+        raise _refuse(
+            "its dft_length is another one than that of its axis, which each call chooses"
+        )
+    if inverse and onesided:
+        raise _refuse("it is inverse and one-sided along a length that each call chooses")
+    if largest(count) ** 2 >= 1 << 31:
+        raise _refuse(f"the length of its axis is up to {largest(count)}")
+    own = x.transpose(axis, x.ndim - 2)
+    results = count
+    if onesided:
+        results = count // 2 + 1
+    steps = Tensor.arange(results).unsqueeze(1) * Tensor.arange(count)
+    # An angle between -pi and pi has all digits in float32.
+    steps = steps % count
+    steps = (steps * 2 > count).where(steps - count, steps)
+    angles = steps.cast(dtypes.float32) * (2 * pi) / _number(count)
+    sign = 1 if inverse else -1
+    result = Tensor.stack(*_rotated(own, angles.cos(), angles.sin() * sign), dim=-1)
+    if inverse:
+        result = result / _number(count)
+    return result.cast(x.dtype).transpose(axis, x.ndim - 2)
+
+
+def _rotated(x: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of complex numbers times those of a matrix."""
+    real = x[..., 0].unsqueeze(-2)
+    one = (real * cosines).sum(-1)
+    two = (real * sines).sum(-1)
+    if x.shape[-1] == 1:
+        return one, two
+    imaginary = x[..., 1].unsqueeze(-2)
+    return one - (imaginary * sines).sum(-1), two + (imaginary * cosines).sum(-1)
