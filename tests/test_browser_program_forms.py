@@ -97,6 +97,29 @@ def check_steps(page: Browser) -> None:
         "return [...document.querySelectorAll('.step')].findIndex((each) => each.querySelector('.most'))"
     ) == (longest - 1)
 
+    boxes = page.evaluate(
+        "return [...document.querySelectorAll('.graph g')].map((each) => [each.classList[0], ...[...each.querySelectorAll('text')].map((line) => line.textContent)])"
+    )
+    assert boxes[0] == ["given", "pictures", "uint8[count, 8, 8]"]
+    assert boxes[1] == ["launch-of", "1 webgpu_k0", "float32[409600]", time]
+    assert [each[1].partition(" ")[0] for each in boxes[1:-2]] == [
+        str(each) for each in range(1, 9)
+    ]
+    assert boxes[6][2] == "digit int32[count]"
+    assert boxes[-2:] == [
+        ["given", "digit", "int32[count]"],
+        ["given", "score", "float32[count, 10]"],
+    ]
+    assert (
+        page.evaluate(
+            "return [...document.querySelectorAll('.graph g')].findIndex((each) => each.classList.contains('most'))"
+        )
+        == longest
+    )
+    # Each array that a step uses has a line from the step that has written it.
+    edges = page.evaluate("return document.querySelectorAll('.graph path').length")
+    assert edges == 14
+
     titles = page.evaluate(
         "return [...document.querySelectorAll('.tree button strong')].map((each) => each.textContent)"
     )
@@ -135,9 +158,39 @@ def test_steps_of_a_loop_and_of_a_program_that_does_not_run_here(
         "for turn in range(times + 1)",
         *["add", "x=x float32[n], by=by, n=turn", "threads n × 1"] * 2,
     ]
+    kinds = "return [...document.querySelectorAll('.graph g')].map((each) => each.classList.value)"
+    assert page.evaluate(kinds) == ["given", "launch-of", "repeated", "repeated"]
+    title = page.evaluate("return document.querySelector('.graph .repeated title').textContent")
+    assert title == "2 add\nx float32[n]\nfor turn in range(times + 1)"
     numbers = "return [...document.querySelectorAll('.step')].map((each) => each.value)"
     assert page.evaluate(numbers) == [1, 2, 3]
     assert page.evaluate("return document.querySelector('.kernel')") is None
+
+
+def test_a_graph_is_no_wider_than_the_page(page: Browser) -> None:
+    """It scrolls by itself on a narrow screen."""
+    show(page, DIGITS, viewport={"width": 390, "height": 800})
+    page.wait("document.querySelector('.graph')")
+    assert page.evaluate("return document.documentElement.scrollWidth") == 390
+
+
+def test_a_graph_of_many_arrays_is_bounded(page: Browser, tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(200)]
+    source = "kernel void copy(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
+    module = devmod.program(
+        "many",
+        devmod.compile(source, "opencl", block=64),
+        inputs=[f"{each}: float32[n]" for each in names],
+        outputs=["y: float32[n]"],
+        steps=[f"copy(x={each}, y=y, threads=n)" for each in names] * 2,
+    )
+    show(page, saved(tmp_path / "p.devmod", module))
+    page.wait("document.querySelector('.graph')")
+    kinds = page.evaluate(
+        "return [...document.querySelectorAll('.graph g')].map((each) => each.classList[0])"
+    )
+    assert (kinds.count("given"), kinds.count("launch-of")) == (60 + 1, 300)
+    assert page.text(".steps-of > .quiet:last-child") == "and 100 more"
 
 
 ARRAYS: dict[str, tuple[np.ndarray, str]] = {

@@ -164,7 +164,7 @@ export async function showDetails(place, module, name, current, variantOf, selec
 
 /** Return the steps of a program, and its form if it runs here. */
 function programPart(module, name, info, open, contents) {
-  const { element, showTimes } = stepList(name, info, contents);
+  const { element, showTimes } = stepList(module, name, info, contents);
   if (!module.runs) return element;
   return el(
     "div",

@@ -3,15 +3,16 @@
 import { expressionText } from "./devmod-webgpu/expressions.js";
 import { isArray, nameOf, readProgram } from "./devmod-webgpu/programs.js";
 import { brief, el, visible } from "./dom.js";
+import { stepGraph, writtenBy } from "./graph.js";
 
 const MOST = 300;
 const MOST_ARGUMENTS = 60;
 
 /**
- * Return the list of the steps of a program, and a function that shows the milliseconds of each step and returns a text about the longest.
+ * Return the graph and the list of the steps of a program, and a function that shows the milliseconds of each step and returns a text about the longest.
  * The list has the reason if the steps cannot be read here.
  */
-export function stepList(name, info, contents) {
+export function stepList(module, name, info, contents) {
   let program;
   try {
     program = readProgram(name, info, contents.shaders.get(name));
@@ -40,6 +41,15 @@ export function stepList(name, info, contents) {
     return result;
   };
   const list = listOf(items(0, steps.length, 0));
+  const picture = el("div", { class: "graph-of" });
+  let graph = null;
+  writtenBy(module).then(
+    (written) => {
+      graph = stepGraph(program, written, MOST);
+      picture.replaceChildren(graph.element);
+    },
+    (error) => picture.replaceChildren(el("p", { class: "quiet" }, visible(error.message))),
+  );
   const more = steps.length - MOST;
   const conditions = requires
     .slice(0, MOST_ARGUMENTS)
@@ -51,6 +61,7 @@ export function stepList(name, info, contents) {
     conditions.length
       ? el("p", { class: "quiet where" }, brief(`requires ${conditions.join(", ")}`, 500))
       : null,
+    picture,
     list,
     more > 0 ? el("p", { class: "quiet" }, `and ${more} more`) : null,
   );
@@ -61,6 +72,8 @@ export function stepList(name, info, contents) {
       each.textContent = time === undefined ? "" : timeText(time);
       each.classList.toggle("most", time > 0 && time === most);
     });
+    const texts = times.map((each) => each.textContent);
+    graph?.showTimes(texts, most > 0 ? found.indexOf(most) : -1);
     if (!(most > 0)) return "";
     return ` Step ${found.indexOf(most) + 1} took the longest, ${timeText(most)}.`;
   };
