@@ -1651,33 +1651,76 @@ np.save(sys.argv[3], result)
 """
 
 
+#: The Python for which the folder of the wheels has compiled modules.
+TAG = str(sys.implementation.cache_tag)
+
+
+def take_folder(own: Path, folder: Path) -> None:
+    """Move a folder of wheels to its place, unless another process has done so for this Python. One
+    for another Python goes: its compiled modules cannot be imported here.
+    """
+    done = folder / "done"
+    if done.exists() and done.read_text() != TAG:
+        folder.rename(own.with_name(f"{own.name}-old"))
+    try:
+        own.rename(folder)
+    except OSError:  # it is there
+        shutil.rmtree(own)
+    shutil.rmtree(own.with_name(f"{own.name}-old"), ignore_errors=True)
+
+
+def test_wheels_of_another_python_are_replaced_and_those_of_this_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    for tag, made, expected in (
+        (TAG, "first", "first"),
+        (TAG, "second", "first"),
+        ("cpython-30", "third", "third"),
+    ):
+        own = tmp_path / "own"
+        own.mkdir()
+        (own / "done").write_text(TAG)
+        (own / made).touch()
+        if folder.exists():
+            (folder / "done").write_text(tag)
+        take_folder(own, folder)
+        assert {each.name for each in folder.iterdir()} == {"done", expected}
+        assert {each.name for each in tmp_path.iterdir()} == {"models"}
+
+
 @pytest.fixture(scope="module")
 def wheels() -> Path:
-    """The wheels with the models, and onnxruntime: in a folder that git ignores."""
+    """The wheels with the models, and onnxruntime: in a folder that git ignores. Several processes
+    of pytest may install them at the same time.
+    """
     folder = ROOT / "build" / "onnx-models"
-    if not (folder / "done").exists():
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--target",
-            str(folder),
-        ]
-        run = subprocess.run(
-            [*command, "magika", "rapidocr-onnxruntime", "onnxruntime"],
-            capture_output=True,
-            text=True,
-            check=False,
+    done = folder / "done"
+    if done.exists() and done.read_text() == TAG:
+        return folder
+    own = folder.with_name(f"onnx-models-{os.getpid()}")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--target",
+        str(own),
+    ]
+    run = subprocess.run(
+        [*command, "magika", "rapidocr-onnxruntime", "onnxruntime"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        shutil.rmtree(own, ignore_errors=True)
+        pytest.skip(
+            f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}"
         )
-        if run.returncode:
-            pytest.skip(
-                f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}"
-            )
-        (folder / "done").touch()
+    (own / "done").write_text(TAG)
+    take_folder(own, folder)
     return folder
 
 
