@@ -37,6 +37,7 @@ LISTS = {
     "pairs": [[0, 3], [-1, 1], [1, -4]],
     "m1": [-1],
     "m2": [-2],
+    "m3": [-3],
     "last": [2**63 - 1],
     "first": [-(2**63)],
 }
@@ -59,6 +60,8 @@ CASES = {
     "a large step": "t = Transpose(x) b = Unsqueeze(t, v0) y = Conv<pads = [0, 1], strides = [5]>(b, w3)",
     "largest numbers of windows": "t = Transpose(x) b = Unsqueeze(t, v0) y = MaxPool<kernel_shape = [2], strides = [2]>(b)",
     "means of windows at the border": "t = Transpose(x) b = Unsqueeze(t, v0) y = AveragePool<kernel_shape = [3], pads = [1, 1], strides = [2]>(b)",
+    "each second one of a fixed axis": "y = Slice(x, v0, last, v1, v2)",
+    "each third one of it from behind": "y = Slice(x, m1, first, v1, m3)",
     "rows at places": "y = Gather(x, places)",
     "numbers at places": "b = Transpose(x) y = Gather<axis = 1>(b, places)",
     "elements at places": "y = GatherND(x, pairs)",

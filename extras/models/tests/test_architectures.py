@@ -19,16 +19,12 @@ pytestmark = [
 ]
 CASES = [f"{name}-{form}" for name in NETS for form in architecture_calls.forms_of(NETS[name])]
 VALUES = "depends on the values of a tensor, which no program has: "
-LENGTH = "a fixed length may do (leave it out of `dynamic`)"
 LOOP = "the Python code of the model depends on it, as a loop over positions does. Leave it out of `dynamic`"
 SLIDING = "that is no state of a program: 'past_key_values.layers.0.cumulative_length_int'"
 #: What is refused, with a part of the text that names a way or a reason.
 REFUSED = {
-    "detr-open": LENGTH,
     "encodec-fixed": VALUES,
     "encodec-open": VALUES,
-    "espcn-open": LENGTH,
-    "fnet-open": LENGTH,
     "gemma2-cache": SLIDING,
     "mamba-open": LOOP,
     "mistral-cache": SLIDING,

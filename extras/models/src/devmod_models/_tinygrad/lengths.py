@@ -43,7 +43,10 @@ def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any 
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         length = data.shape[axis]
         if are_fixed((start, end, length)):
-            data = onnx_ops["Slice"](data, [start], [end], [axis], [step])
+            if step == 1 or are_fixed(data.shape):
+                data = onnx_ops["Slice"](data, [start], [end], [axis], [step])
+            else:
+                data = _each(data, axis, range(length)[start:end:step])
             continue
         if step < 0:
             raise CompileError(
@@ -57,6 +60,18 @@ def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any 
         if step > 1:
             data = pool(data.transpose(axis, -1), (1,), step).squeeze(-1).transpose(axis, -1)
     return data
+
+
+def _each(data: Tensor, axis: int, places: range) -> Tensor:
+    """Return the elements at places along an axis of a fixed length, where another one is open."""
+    if places.step < 0:
+        data = data.flip(axis)
+        last = data.shape[axis] - 1
+        places = range(last - places.start, last - places.stop, -places.step)
+    bounds: list[Any] = [None] * data.ndim
+    bounds[axis] = (places.start, max(places.start, places.stop))
+    data = data.shrink(tuple(bounds)).transpose(axis, -1)
+    return pool(data, (1,), places.step).squeeze(-1).transpose(axis, -1)
 
 
 def _within(bound: Any, length: Any) -> Any:
