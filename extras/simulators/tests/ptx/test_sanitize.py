@@ -19,6 +19,7 @@ from devmod_simulators.ptx import (
     PtxError,
     Report,
     Sanitizer,
+    engines,
     launch_with_checks,
     run_ptx,
 )
@@ -215,6 +216,30 @@ def test_a_fault_is_found(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
     assert [report.text for report in case.reports()] == []
+
+
+@pytest.mark.volume_but(
+    "bounds off by one",
+    "bounds a jump into another array",
+    "bounds a read of one element more than dynamic shared memory has",
+    "align an address that is misaligned and beyond the end",
+    "free a read",
+    "one of two arrays by a condition",
+    "a linked list in memory",
+    "a reduction with shuffles",
+)
+@pytest.mark.parametrize("case", [*cases(True), *cases(False)])
+def test_compiled_code_has_the_same_bounds(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "CHECKS", frozenset({"bounds", "align", "free"}))
+    case = case._replace(checks=set())
+    found: list[list[dict[str, Any]]] = []
+    for engine in ("interpreter", "compiled"):
+        monkeypatch.setenv(engines.SETTING, engine)
+        try:
+            found.append([each.fields() for each in case.reports()])
+        except PtxError as error:
+            found.append([{"text": error.text}])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

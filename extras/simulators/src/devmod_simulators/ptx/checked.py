@@ -14,7 +14,8 @@ from devmod_simulators.ptx.columns import Launch
 from devmod_simulators.ptx.decoder import Decoder, Step
 from devmod_simulators.ptx.device_launches import Child
 from devmod_simulators.ptx.ends import Branch, Leave
-from devmod_simulators.ptx.execution import Execution, run
+from devmod_simulators.ptx.engines import execute
+from devmod_simulators.ptx.execution import Execution
 from devmod_simulators.ptx.inflight import InFlight
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.barriers import Barrier
     from devmod_simulators.ptx.module import Module
     from devmod_simulators.ptx.origins import Origin
+    from devmod_simulators.ptx.ptx_types import Instruction
 
+#: The checks that compiled code makes, and those that launches take no part in.
+_COMPILED = {"bounds", "align", "free", "leak", "copies", "volatile"}
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
 Ranges = list[tuple[int, int]]
@@ -179,6 +183,42 @@ def variable_of(site: Site, space: str) -> str:
         if kind in spaces:
             return str(name)
     return ""
+
+
+def shared_limits(program: Program, name: str, shared: int) -> tuple[int, int]:
+    """Return where a variable begins and ends in a block's bytes of shared memory."""
+    start, size = program.shared[name]
+    if not size:
+        # It has the rest of the memory.
+        return start, shared
+    return start, start + size
+
+
+def limits_of(
+    sanitizer: Sanitizer, program: Program, site: Site, space: str, shared: int
+) -> tuple[int, int] | None:
+    """Return where the memory begins and ends that an instruction may access, or None if its
+    address has no single origin.
+    """
+    if not site.origins or UNKNOWN in site.origins:
+        return None
+    found: set[tuple[int, int]] = set()
+    for kind, name in site.origins:
+        if kind == "param" and space == "global":
+            address = sanitizer.value(name)
+            owner = sanitizer.owner(address)
+            if owner is not None:
+                found.add((owner.start, owner.start + owner.size))
+            elif sanitizer.freed_at(address):
+                found.add((0, 0))
+        elif kind == "shared" == space:
+            found.add(shared_limits(program, name, shared))
+        elif kind in ("global", "const") and space == "global":
+            start = program.module.addresses[name]
+            found.add((start, start + program.module.text.variables[name].size))
+    if len(found) != 1:
+        return None
+    return found.pop()
 
 
 def own_work(code: Code) -> set[int]:
@@ -393,33 +433,13 @@ class CheckedExecution(Execution):
 
     def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
         """Return the limits of an instruction, or None if its address has no single origin."""
-        if site is None or not site.origins or UNKNOWN in site.origins:
+        if site is None:
             return None
-        found: set[tuple[int, int]] = set()
-        for kind, name in site.origins:
-            if kind == "param" and space == "global":
-                address = self.sanitizer.value(name)
-                owner = self.sanitizer.owner(address)
-                if owner is not None:
-                    found.add((owner.start, owner.start + owner.size))
-                elif self.sanitizer.freed_at(address):
-                    found.add((0, 0))
-            elif kind == "shared" == space:
-                found.add(self.shared_limits(name))
-            elif kind in ("global", "const") and space == "global":
-                start = self.program.module.addresses[name]
-                found.add((start, start + self.program.module.text.variables[name].size))
-        if len(found) != 1:
-            return None
-        return found.pop()
+        return limits_of(self.sanitizer, self.program, site, space, self.shared.size)
 
     def shared_limits(self, name: str) -> tuple[int, int]:
         """Return where a shared variable begins and ends."""
-        start, size = self.program.shared[name]
-        if not size:
-            # It has the rest of the memory.
-            return start, self.shared.size
-        return start, start + size
+        return shared_limits(self.program, name, self.shared.size)
 
     def refuse(
         self, memory: Memory, lanes: Lanes, address: Array, access: Access, limits: Any
@@ -809,6 +829,9 @@ def launch_with_checks(
     checks: frozenset[str],
     ranges: Ranges,
     work: Work = (0, 0),
+    engine: str = "",
+    *,
+    verbose: bool = False,
 ) -> list[Report]:
     """Run a kernel with checks. `sanitizer.reports` has what was found, also if it raises an
     error.
@@ -820,5 +843,19 @@ def launch_with_checks(
     sanitizer.checks = checks
     sanitizer.arena.set_ranges(ranges)
     program = begin(sanitizer, module, kernel, launch, work)
-    run(program, launch, sanitizer.arena, CheckedExecution)
+    shared = program.shared_size(launch.shared)
+
+    def limits(instruction: Instruction, space: str) -> tuple[int, int] | None:
+        site = program.watcher.sites[id(instruction)]
+        return limits_of(sanitizer, program, site, space, shared)
+
+    execute(
+        program,
+        launch,
+        sanitizer.arena,
+        engine,
+        verbose=verbose,
+        execution=CheckedExecution,
+        limits_of=limits if checks <= _COMPILED else None,
+    )
     return list(sanitizer.reports.values())

@@ -12,6 +12,8 @@ from devmod_simulators.ptx.execution import run
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.columns import Launch
+    from devmod_simulators.ptx.compiled.bounds import LimitsOf
+    from devmod_simulators.ptx.execution import Execution
     from devmod_simulators.ptx.memory import Arena
     from devmod_simulators.ptx.program import Program
 
@@ -26,24 +28,35 @@ reasons: dict[str, str] = {}
 
 
 def execute(
-    program: Program, launch: Launch, arena: Arena, engine: str = "", *, verbose: bool = False
+    program: Program,
+    launch: Launch,
+    arena: Arena,
+    engine: str = "",
+    *,
+    verbose: bool = False,
+    execution: type[Execution] | None = None,
+    limits_of: LimitsOf | None = None,
 ) -> None:
-    """Execute a launch. The interpreter does what the compiled engine does not, or not yet."""
+    """Execute a launch. The interpreter does what the compiled engine does not, or not yet.
+    `execution` has the interpreter's checks, of which compiled code makes those of `limits_of`.
+    """
     name = engine or os.environ.get(SETTING, "")
-    if name != "interpreter":
+    if execution is not None and limits_of is None:
+        note(program, "checks of more than bounds", verbose)
+    elif name != "interpreter":
         # Its modules take long to import, and it may not be installed.
         from devmod_simulators.ptx.compiled.engine import run_compiled
         from devmod_simulators.ptx.compiled.graph import UnsupportedError
 
         try:
-            if run_compiled(program, launch, arena, waits=name == "compiled"):
+            if run_compiled(program, launch, arena, limits_of, waits=name == "compiled"):
                 launches["compiled"] += 1
                 return
             note(program, "it is being compiled", verbose)
         except UnsupportedError as error:
             note(program, str(error), verbose)
     launches["interpreted"] += 1
-    run(program, launch, arena)
+    run(program, launch, arena, execution)
 
 
 def prepare() -> None:

@@ -110,6 +110,13 @@ class Worker:
         unordered = fields.ranges()
         is_cooperative = bool(flags & 1)
         launch = Launch(grid, block, parameters, shared, cluster, is_cooperative, seconds)  # type: ignore[arg-type]
+        engine = ""
+        if flags & 8:
+            engine = "interpreter"
+        elif flags & 16:
+            engine = "compiled"
+        is_verbose = bool(flags & 32)
+        self.is_verbose |= is_verbose
         if flags & 4:
             from devmod_simulators.ptx.checked import launch_with_checks
 
@@ -118,22 +125,24 @@ class Worker:
             work = fields.numbers("QQ")
             checks = sanitizer.checks
             try:
-                launch_with_checks(sanitizer, module, kernel.name, launch, checks, ranges, work)  # type: ignore[arg-type]
+                launch_with_checks(
+                    sanitizer,
+                    module,
+                    kernel.name,
+                    launch,
+                    checks,
+                    ranges,
+                    work,  # type: ignore[arg-type]
+                    engine,
+                    verbose=is_verbose,
+                )
             except PtxError as error:
                 error.fields = sanitizer.packed()
                 raise
             return sanitizer.packed()
         self.arena.set_ranges(ranges)
         self.arena.unordered = unordered
-        engine = ""
-        if flags & 8:
-            engine = "interpreter"
-        elif flags & 16:
-            engine = "compiled"
-        program = module.program(kernel.name)
-        is_verbose = bool(flags & 32)
-        self.is_verbose |= is_verbose
-        execute(program, launch, self.arena, engine, verbose=is_verbose)
+        execute(module.program(kernel.name), launch, self.arena, engine, verbose=is_verbose)
         return b""
 
     def noted(self, fields: Fields) -> "Sanitizer":

@@ -78,6 +78,7 @@ def site(
     alignment = 1 << (size - 1).bit_length()
     e.sites.append(context.Site(kind, space, width // 8, count, alignment, what))
     e.site_instructions.append(d.instruction)
+    e.site_frames.append(e.copy.base + e.copy.code.frame_size)
     return len(e.sites) - 1
 
 
@@ -118,9 +119,9 @@ class Access:
         first = e.op(f"extractelement {vector(64)} {self.address}, i32 0")
         return first, e.op(f"sub {vector(64)} {self.address}, {e.splat(first, 'i64')}")
 
-    def known(self, first: str) -> str:
-        """Return whether CHUNK elements in a row from an address on are in the range that the
-        instruction has met, and aligned.
+    def known(self, first: str) -> tuple[str, str]:
+        """Return whether an address is in the range that the instruction has met, and aligned, and
+        whether CHUNK elements in a row from there on are.
         """
         e = self.e
         windows = e.field("windows", "ptr")
@@ -128,11 +129,12 @@ class Access:
         start = e.op(f"load i64, ptr {window}")
         places = e.op(f"load i64, ptr {e.at(window, 8)}")
         offset = e.op(f"sub i64 {first}, {start}")
-        inside = e.op(f"icmp ult i64 {offset}, {places}")
-        if self.alignment == 1:
-            return inside
-        low = e.op(f"and i64 {first}, {self.alignment - 1}")
-        return e.op(f"and i1 {inside}, {e.op(f'icmp eq i64 {low}, 0')}")
+        one = e.op(f"icmp ult i64 {offset}, {places}")
+        last = e.op(f"add i64 {offset}, {(CHUNK - 1) * self.size}")
+        if self.alignment > 1:
+            low = e.op(f"and i64 {first}, {self.alignment - 1}")
+            one = e.op(f"and i1 {one}, {e.op(f'icmp eq i64 {low}, 0')}")
+        return one, e.op(f"and i1 {one}, {e.op(f'icmp ult i64 {last}, {places}')}")
 
     def in_a_row(self, distances: str, mask: str) -> str:
         """Return whether all lanes of the chunk are there, with addresses in a row."""
@@ -190,12 +192,6 @@ class Access:
         return result
 
 
-def _inside(e: Emitter, access: Access, first: str, holds: str, yes: str, no: str) -> None:
-    """Branch by a condition, and by whether the range of an access is known."""
-    both = e.op(f"and i1 {holds}, {access.known(first)}")
-    e.line(f"br i1 {both}, label %{yes}, label %{no}")
-
-
 def load(e: Emitter, access: Access, mask: str) -> list[str]:
     """Return what lanes load: a vector for each part."""
     kind = vector(access.width)
@@ -205,9 +201,9 @@ def load(e: Emitter, access: Access, mask: str) -> list[str]:
     if access.has_window:
         row, other, one = e.label(), e.label(), e.label()
         first, distances = access.first()
-        in_range = access.known(first)
+        one_known, row_known = access.known(first)
         is_row = access.in_a_row(distances, mask)
-        both = e.op(f"and i1 {is_row}, {in_range}")
+        both = e.op(f"and i1 {is_row}, {row_known}")
         e.line(f"br i1 {both}, label %{row}, label %{other}")
         e.line(f"{row}:")
         whole = e.op(f"load {access.whole()}, ptr {access.host(first)}, align {access.width // 8}")
@@ -216,7 +212,7 @@ def load(e: Emitter, access: Access, mask: str) -> list[str]:
         e.line(f"{other}:")
         same = e.op(f"icmp eq {vector(64)} {distances}, zeroinitializer")
         byte = e.op(f"bitcast {vector(1)} {same} to i8")
-        both = e.op(f"and i1 {e.op(f'icmp eq i8 {byte}, -1')}, {in_range}")
+        both = e.op(f"and i1 {e.op(f'icmp eq i8 {byte}, -1')}, {one_known}")
         e.line(f"br i1 {both}, label %{one}, label %{slow}")
         e.line(f"{one}:")
         place = access.host(first)
@@ -255,7 +251,9 @@ def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
     if access.has_window:
         row = e.label()
         first, distances = access.first()
-        _inside(e, access, first, access.in_a_row(distances, mask), row, slow)
+        _, row_known = access.known(first)
+        both = e.op(f"and i1 {access.in_a_row(distances, mask)}, {row_known}")
+        e.line(f"br i1 {both}, label %{row}, label %{slow}")
         e.line(f"{row}:")
         whole = joined(e, access, values)
         place = access.host(first)

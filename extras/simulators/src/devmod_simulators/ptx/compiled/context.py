@@ -74,6 +74,24 @@ class Site(Structure):
     ]
 
 
+class Limit(Structure):
+    """The addresses that an access may have in a space, with checks."""
+
+    _fields_: ClassVar[list[Any]] = [("start", c_uint64), ("end", c_uint64)]
+
+
+class Undo(Structure):
+    """What a launch with checks has written to."""
+
+    _fields_: ClassVar[list[Any]] = [
+        ("lock", c_uint64),
+        ("first", c_void_p),
+        ("left", c_void_p),
+        ("is_kept", c_void_p),
+        ("kept", c_void_p),
+    ]
+
+
 class Wait(Structure):
     """A unit in which lanes wait: the number of its barrier, or one below 0."""
 
@@ -151,6 +169,8 @@ class Context(Structure):
         ("next", c_void_p),
         ("blocks", c_uint64),
         ("windows", c_void_p),
+        ("limits", c_void_p),
+        ("undo", c_void_p),
         ("grid", c_uint32 * 3),
         ("size", c_uint32 * 3),
         ("place", c_uint32 * 3),

@@ -151,6 +151,8 @@ class Emitter:
         self.names = 0
         self.sites: list[context.Site] = []
         self.site_instructions: list[Instruction] = []
+        #: The end of the frame of each site's function in local memory.
+        self.site_frames: list[int] = []
         self.waits: list[context.Wait] = []
         self.symbols: list[str] = []
         self.regions: list[Region] = []

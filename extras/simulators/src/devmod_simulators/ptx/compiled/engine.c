@@ -2,6 +2,7 @@
  * warp, and accesses to memory that are not in a row. LLVM's code calls these by pointers. */
 #include <fenv.h>
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ enum {
     PATIENCE = 32,
     LONG_PATIENCE = 16,
     STALLED = 8,
-    BUDGET = 4096
+    BUDGET = 4096,
+    PIECE = 1 << 16 /* bytes of memory that are kept at once */
 };
 #define SLICE 50000000 /* nanoseconds after which a launch returns to Python */
 enum { GLOBAL, SHARED, LOCAL, PARAM, GENERIC };
@@ -25,8 +27,8 @@ enum { NO_FAULT, OUTSIDE, MISALIGNED, TRAP, BAD_TABLE, DEADLOCK, NO_MEMORY, ASSE
 #define HEAP (1ull << 47)
 #define WINDOW(number) ((1ull << 48) + ((uint64_t)(number) << WINDOW_SHIFT))
 
-/* The range that an access to memory has met last. `places` is the number of offsets in it that the
- * first of CHUNK lanes in a row may have: none at first. */
+/* The range that an access to memory has met last. `places` is the number of offsets in it that a
+ * lane may have: none at first. */
 typedef struct {
     uint64_t start, places;
 } Window;
@@ -34,6 +36,29 @@ typedef struct {
 typedef struct {
     uint32_t kind, space, width, count, alignment, operation;
 } Site;
+
+/* The addresses that an instruction may access in a space, with checks. */
+typedef struct {
+    uint64_t start, end;
+} Limit;
+
+/* Memory as it was before the launch wrote to it. */
+typedef struct Kept {
+    struct Kept *next;
+    uint8_t *place;
+    size_t size;
+    uint8_t data[];
+} Kept;
+
+/* What a launch with checks has written to. Of each range: the number of its first piece, and how
+ * many of its pieces are not kept. */
+typedef struct {
+    uint64_t lock;
+    const uint64_t *first;
+    uint64_t *left;
+    uint8_t *is_kept;
+    Kept *kept;
+} Undo;
 
 /* A unit of instructions in which lanes wait: for a barrier by its number, or (-1) for others of
  * their warp; -2 is bar.warp.sync. */
@@ -96,6 +121,8 @@ struct Context {
     uint64_t *next;  /* the first block that no thread has taken */
     uint64_t blocks;
     Window *windows;
+    const Limit *limits; /* with checks: of each access to global, shared and local memory */
+    Undo *undo;          /* with checks */
     uint32_t grid[3], size[3], place[3], threads;
     uint64_t began, until;
     Block **slots; /* the blocks that have begun and not ended */
@@ -136,11 +163,72 @@ static int fail(Context *c, Warp *w, uint32_t what, uint32_t site, uint32_t lane
 
 /* Memory */
 
-static uint8_t *in_global(Context *c, uint64_t address, uint32_t size, Window *window) {
+static int has(const Limit *limit, uint64_t address, uint32_t size) {
+    return address >= limit->start && address <= limit->end && limit->end - address >= size;
+}
+
+static void set_window(Window *window, Limit range, const Limit *limit, uint32_t size) {
+    if (limit) {
+        range.start = range.start > limit->start ? range.start : limit->start;
+        range.end = range.end < limit->end ? range.end : limit->end;
+    }
+    *window = (Window){range.start, range.end - range.start - size + 1};
+}
+
+/* Keep the pieces of a range that an instruction writes to. Then a window may have these, or the
+ * range if all of it is kept. */
+static int keep(Context *c, uint64_t number, uint64_t address, uint32_t size, Limit *range) {
+    Undo *undo = c->undo;
+    uint64_t start = range->start, end = range->end;
+    uint64_t first = (address - start) / PIECE, last = (address - start + size - 1) / PIECE;
+    uint8_t *is_kept = undo->is_kept + undo->first[number];
+    for (uint64_t k = first; k <= last; k++) {
+        if (__atomic_load_n(&is_kept[k], __ATOMIC_ACQUIRE))
+            continue;
+        uint64_t at = start + k * PIECE;
+        size_t room = end - at < PIECE ? end - at : PIECE;
+        Kept *kept = malloc(sizeof *kept + room);
+        if (!kept)
+            return 0;
+        while (__atomic_exchange_n(&undo->lock, 1, __ATOMIC_ACQUIRE))
+            sched_yield();
+        if (is_kept[k]) {
+            free(kept);
+        } else {
+            *kept = (Kept){undo->kept, (uint8_t *)(at + c->delta), room};
+            memcpy(kept->data, kept->place, room);
+            undo->kept = kept;
+            __atomic_fetch_sub(&undo->left[number], 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&is_kept[k], 1, __ATOMIC_RELEASE);
+        }
+        __atomic_store_n(&undo->lock, 0, __ATOMIC_RELEASE);
+    }
+    if (__atomic_load_n(&undo->left[number], __ATOMIC_ACQUIRE)) {
+        range->start = start + first * PIECE;
+        range->end =
+            end - range->start < (last - first + 1) * PIECE ? end : start + (last + 1) * PIECE;
+    }
+    return 1;
+}
+
+/* Forget what is kept, after it has been written back. */
+void engine_forget(Undo *undo, int restores) {
+    for (Kept *each = undo->kept, *next; each; each = next) {
+        next = each->next;
+        if (restores)
+            memcpy(each->place, each->data, each->size);
+        free(each);
+    }
+    undo->kept = NULL;
+}
+
+static uint8_t *in_global(Context *c, uint64_t address, uint32_t size, uint32_t kind,
+                          Window *window, const Limit *limit) {
     uint64_t low = 0, high = c->range_count;
     if (address >= HEAP) {
         uint64_t offset = address - HEAP;
-        if (!c->heap || offset < 16 || offset > c->heap_size || c->heap_size - offset < size)
+        if (c->undo || !c->heap || offset < 16 || offset > c->heap_size ||
+            c->heap_size - offset < size)
             return NULL;
         return c->heap + offset;
     }
@@ -153,20 +241,20 @@ static uint8_t *in_global(Context *c, uint64_t address, uint32_t size, Window *w
     }
     if (!low || address + size > c->ends[low - 1])
         return NULL;
-    uint64_t start = c->starts[low - 1], room = c->ends[low - 1] - start;
-    if (window && room >= (uint64_t)CHUNK * size)
-        *window = (Window){start, room - (uint64_t)CHUNK * size + 1};
+    Limit range = {c->starts[low - 1], c->ends[low - 1]};
+    if (c->undo && kind != LOAD && !keep(c, low - 1, address, size, &range))
+        return NULL;
+    if (window)
+        set_window(window, range, limit, size);
     return (uint8_t *)(address + c->delta);
 }
 
-static uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address, uint32_t lane) {
+static uint8_t *find(Context *c, Warp *w, uint32_t number, uint64_t address, uint32_t lane) {
     const Site *s = &c->kernel->sites[number];
     uint32_t space = s->space, size = s->width * s->count;
     Window *window = &c->windows[number];
     uint8_t *found = NULL;
     uint64_t room = 0;
-    if (address - window->start < window->places && !(address & (s->alignment - 1)))
-        return space == SHARED ? c->shared + address : (uint8_t *)(address + c->delta);
     if (space == GENERIC) {
         uint64_t which = (address >> WINDOW_SHIFT) - (WINDOW(0) >> WINDOW_SHIFT);
         space = which < 3 ? SHARED + (uint32_t)which : GLOBAL;
@@ -175,23 +263,25 @@ static uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address, u
             window = NULL;
         }
     }
-    if (!(address & (s->alignment - 1))) {
+    const Limit *limit = c->limits && space < PARAM ? &c->limits[number * PARAM + space] : NULL;
+    if (!(address & (s->alignment - 1)) && (!limit || has(limit, address, size))) {
         if (space == GLOBAL) {
-            found = in_global(c, address, size, window);
+            found = in_global(c, address, size, s->kind, window, limit);
         } else {
             uint8_t *start = c->parameters;
             room = c->parameters_size;
             if (space == SHARED) {
                 room = s->kind == LOAD ? c->shared_readable : c->shared_size;
                 start = c->shared;
-                if (window && room >= (uint64_t)CHUNK * size)
-                    *window = (Window){0, room - (uint64_t)CHUNK * size + 1};
             } else if (space == LOCAL) {
                 room = c->kernel->frame;
                 start = w->local + (size_t)lane * ((room + 15) / 16 * 16);
             }
-            if (address <= room && room - address >= size)
+            if (address <= room && room - address >= size) {
                 found = start + address;
+                if (window && space == SHARED)
+                    set_window(window, (Limit){0, room}, limit, size);
+            }
         }
     }
     if (!found) {
@@ -200,6 +290,15 @@ static uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address, u
         fail(c, w, address & (s->alignment - 1) ? MISALIGNED : OUTSIDE, number, lane);
     }
     return found;
+}
+
+static inline uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address,
+                              uint32_t lane) {
+    const Site *s = &c->kernel->sites[number];
+    const Window *window = &c->windows[number];
+    if (address - window->start >= window->places || address & (s->alignment - 1))
+        return find(c, w, number, address, lane);
+    return s->space == SHARED ? c->shared + address : (uint8_t *)(address + c->delta);
 }
 
 #define EACH(i, mask)                                                                              \

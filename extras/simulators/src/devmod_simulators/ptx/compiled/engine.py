@@ -15,6 +15,7 @@ from weakref import WeakSet
 from devmod_simulators.drivers.build import BuildError, UnavailableError
 from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
+from devmod_simulators.ptx.compiled.bounds import Bounds
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.graph import Graph, UnsupportedError
 from devmod_simulators.ptx.compiled.jit import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from devmod_simulators.ptx.columns import Launch
+    from devmod_simulators.ptx.compiled.bounds import LimitsOf
     from devmod_simulators.ptx.memory import Arena
     from devmod_simulators.ptx.program import Program
     from devmod_simulators.ptx.ptx_types import Instruction
@@ -226,7 +228,12 @@ class _Run:
     """A launch while it runs."""
 
     def __init__(
-        self, compiled: CompiledKernel, program: Program, launch: Launch, arena: Arena
+        self,
+        compiled: CompiledKernel,
+        program: Program,
+        launch: Launch,
+        arena: Arena,
+        limits_of: LimitsOf | None,
     ) -> None:
         self.compiled = compiled
         self.program = program
@@ -255,6 +262,10 @@ class _Run:
         )
         made.shared_size = program.shared_size(launch.shared)
         made.shared_readable = aligned(made.shared_size, GRANULE)
+        self.bounds: Bounds | None = None
+        if limits_of is not None:
+            self.bounds = Bounds(limits_of, compiled.emitter, arena, made.shared_size)
+            made.limits, made.undo = self.bounds.addresses
         made.next = self.kept(ctypes.c_uint64, [0])
         made.blocks = math.prod(launch.grid)
         made.grid[:] = launch.grid
@@ -304,9 +315,14 @@ class _Run:
             wait(futures)
             for each in self.contexts:
                 library().engine_free(ctypes.byref(each))
+            faults = [each for each in self.contexts if each.fault]
+            if self.bounds is not None:
+                undo = ctypes.byref(self.bounds.undo)
+                library().engine_forget(undo, bool(faults))
         for future in futures:
             future.result()
-        faults = [each for each in self.contexts if each.fault]
+        if faults and self.bounds is not None:
+            raise UnsupportedError("a fault, which the interpreter reports")
         if faults:
             raise self.error(min(faults, key=lambda each: int(each.fault_block)))
         if self.late is not None:
@@ -449,18 +465,26 @@ def _compile(program: Program) -> CompiledKernel | UnsupportedError:
         return UnsupportedError(f"{type(error).__name__}: {error}")
 
 
-def run_compiled(program: Program, launch: Launch, arena: Arena, *, waits: bool = True) -> bool:
+def run_compiled(
+    program: Program,
+    launch: Launch,
+    arena: Arena,
+    limits_of: LimitsOf | None = None,
+    *,
+    waits: bool = True,
+) -> bool:
     """Run a launch with the compiled kernel, and return whether there is one yet.
 
     Raises
     ------
     UnsupportedError
-        The interpreter executes the launch.
+        The interpreter executes the launch. With `limits_of`, that is also one with a fault, and
+        memory is as it was before.
     """
     check_launch(launch)
     compiled = compile_program(program, waits=waits)
     if compiled is None:
         return False
     assert arena.base < HEAP
-    _Run(compiled, program, launch, arena).run()
+    _Run(compiled, program, launch, arena, limits_of).run()
     return True
