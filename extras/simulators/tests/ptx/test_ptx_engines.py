@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from devmod_simulators.ptx import Module, PtxError, engines, run_ptx
+from devmod_simulators.ptx import Launch, Module, PtxError, engines, execution, run_ptx
 from devmod_simulators.ptx.compiled import engine, jit
 from devmod_simulators.ptx.compiled.translate import translate
 
@@ -42,11 +44,15 @@ def launched(body: str, grid: int, block: int, count: int = 0, **options: float)
 
 @pytest.fixture(autouse=True)
 def counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Count launches from 0 on, with a cache of its own, when nothing is being compiled."""
+    """Count launches from 0 on, with a cache of its own, when nothing is being compiled. All
+    kernels are worth it.
+    """
     engine.submit(int).result()
     engines.launches.clear()
     engines.reasons.clear()
     monkeypatch.delenv(engines.SETTING, raising=False)
+    monkeypatch.setattr(engine, "COMPILE_SECONDS", 0)
+    monkeypatch.setattr(engine, "MANY_THREADS", 0)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -79,6 +85,69 @@ def test_a_large_kernel_is_interpreted_while_it_is_compiled(
     assert executed() == (1, 1)
 
 
+LOOP = "W: add.u32 %t, %t, 1; setp.lt.u32 %q, %t, %n; @%q bra W;"
+WHY = {"k": "it has not run for as long as its compilation takes"}
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "compiled"), [("", 4, 0), ("", 8, 1), (LOOP, 4, 1)], ids=str
+)
+def test_a_small_kernel_waits_for_its_compilation_if_it_may_run_for_long(
+    body: str, grid: int, compiled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "COMPILE_SECONDS", 100)
+    monkeypatch.setattr(engine, "MANY_THREADS", 8 * 32)
+    launched(f"{body} st.global.u32 [%y], %v;", grid, 32)
+    assert executed() == (compiled, 1 - compiled)
+    assert engines.reasons == ({} if compiled else WHY)
+
+
+@pytest.mark.parametrize("body", ["", LOOP])
+def test_a_kernel_is_compiled_when_it_has_run_for_as_long(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MANY_THREADS", 1 << 30)
+    monkeypatch.setattr(engine, "COMPILE_SECONDS", 100)
+    if body:
+        body += "add.u32 %t, %t, 1;" * engine.MANY_INSTRUCTIONS
+    module = Module(f"{HEAD}{body} st.global.u32 [%y], %v; ret; }}")
+    program: Any = module.program("k")
+    program.tier = engine.Tier(program)
+    with engine.interpreting(program):
+        pass
+    assert 0 < program.tier.seconds < 100 * program.tier.count
+    launch = Launch((1, 1, 1), (32, 1, 1), b"")
+    assert engine.compile_program(program, launch) is None
+    assert program.compiled is None
+    program.tier.seconds = 0
+    assert engine.compile_program(program, launch) is None
+    engine.submit(int).result()
+    assert engine.compile_program(program, launch) is not None
+
+
+def test_a_large_kernel_is_compiled_during_a_long_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its later blocks run compiled."""
+    monkeypatch.setattr(execution, "LANES", 32)
+    monkeypatch.setattr(engine, "COMPILE_SECONDS", 1e-6)
+    parts = []
+    once = execution.Execution.run
+
+    def run(self: execution.Execution) -> None:
+        parts.append(self.blocks)
+        once(self)
+        if len(parts) < 2:
+            return
+        while self.program.compiled is None:
+            time.sleep(0.001)
+        engine.submit(int).result()
+
+    monkeypatch.setattr(execution.Execution, "run", run)
+    body = "add.u32 %v, %v, 1;" * engine.MANY_INSTRUCTIONS + "st.global.u32 [%y], %v;"
+    expected = np.arange(8 * 32) + engine.MANY_INSTRUCTIONS
+    assert (launched(body, 8, 32) == expected).all()
+    assert parts == [range(1), range(1, 2)]
+
+
 def test_a_small_kernel_does_not_wait_long_for_the_compilation_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -100,7 +169,7 @@ def test_a_small_kernel_does_not_wait_long_for_the_compilation_of_another(
 @pytest.mark.parametrize("compiles", [False, True])
 def test_a_child_that_was_forked_launches(compiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 2)
-    monkeypatch.setattr(engine, "_MANY_THREADS", 0)
+    monkeypatch.setattr(engine, "_SHARED_THREADS", 0)
     launched("st.global.u32 [%y], %v;", 20, 64)
     is_over = threading.Event()
     if compiles:
@@ -271,7 +340,7 @@ def test_no_address_is_outside_of_the_checks(address: int, space: str) -> None:
 def test_a_long_block_ends_when_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch returns to Python from time to time."""
     monkeypatch.setattr(engine, "cores", lambda: 2)
-    monkeypatch.setattr(engine, "_MANY_THREADS", 0)
+    monkeypatch.setattr(engine, "_SHARED_THREADS", 0)
     body = """
     setp.eq.u32 %p, %u, 0; @%p bra END;
     W: add.u32 %t, %t, 1; setp.ne.u32 %q, %t, 20000000; @%q bra W;

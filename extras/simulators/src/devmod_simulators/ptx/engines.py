@@ -43,20 +43,43 @@ def execute(
     name = engine or os.environ.get(SETTING, "")
     if execution is not None and limits_of is None:
         note(program, "checks of more than bounds", verbose)
-    elif name != "interpreter":
-        # Its modules take long to import, and it may not be installed.
-        from devmod_simulators.ptx.compiled.engine import run_compiled
-        from devmod_simulators.ptx.compiled.graph import UnsupportedError
+        name = "interpreter"
+    if name == "interpreter":
+        launches["interpreted"] += 1
+        run(program, launch, arena, execution)
+        return
 
+    # Its modules take long to import, and it may not be installed.
+    from devmod_simulators.ptx.compiled.engine import interpreting, run_compiled
+    from devmod_simulators.ptx.compiled.graph import UnsupportedError
+
+    can_switch = True
+
+    def switch(first: int) -> bool:
+        """Execute the blocks from one on, if compiled code does that, and return whether it did."""
+        nonlocal can_switch
         try:
-            if run_compiled(program, launch, arena, limits_of, waits=name == "compiled"):
-                launches["compiled"] += 1
-                return
-            note(program, "it is being compiled", verbose)
-        except UnsupportedError as error:
-            note(program, str(error), verbose)
+            return can_switch and run_compiled(
+                program, launch, arena, limits_of, waits=False, first=first
+            )
+        except UnsupportedError:
+            can_switch = False
+            return False
+
+    try:
+        if run_compiled(program, launch, arena, limits_of, waits=name == "compiled"):
+            launches["compiled"] += 1
+            return
+        reason = "it is being compiled"
+        if program.compiled is None:
+            reason = "it has not run for as long as its compilation takes"
+        note(program, reason, verbose)
+    except UnsupportedError as error:
+        note(program, str(error), verbose)
+        can_switch = False
     launches["interpreted"] += 1
-    run(program, launch, arena, execution)
+    with interpreting(program):
+        run(program, launch, arena, execution, switch)
 
 
 def prepare() -> None:

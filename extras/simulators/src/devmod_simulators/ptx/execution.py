@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,15 @@ _WORKSPACE = 64
 
 
 def run(
-    program: Program, launch: Launch, arena: Arena, execution: "type[Execution] | None" = None
+    program: Program,
+    launch: Launch,
+    arena: Arena,
+    execution: "type[Execution] | None" = None,
+    switch: Callable[[int], bool] | None = None,
 ) -> None:
-    """Run a launch: as many blocks at a time as fit."""
+    """Run a launch: as many blocks at a time as fit. `switch` may run those from one on, and
+    returns whether it did.
+    """
     threads = math.prod(launch.block)
     cluster = math.prod(launch.cluster)
     blocks = math.prod(launch.grid)
@@ -55,6 +62,8 @@ def run(
     arena.children = Children({}, [])
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
+            if start and switch is not None and switch(start):
+                break
             part = range(start, min(start + at_once, blocks))
             maker(program, launch, arena, part).run()
     for child in arena.children.take():

@@ -86,8 +86,9 @@ class Program:
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
         #: Of an execution: the latest form, and what is the same for all of it.
         self.columns: tuple[Any, dict[str, Any]] = (None, {})
-        #: The compiled kernel, or why there is none.
+        #: The compiled kernel, or why there is none; before that, what its compilation waits for.
         self.compiled: Any = None
+        self.tier: Any = None
 
     @property
     def name(self) -> str:

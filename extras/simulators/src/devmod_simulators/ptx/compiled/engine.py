@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -35,7 +36,7 @@ from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
 from devmod_simulators.ptx.ptx_types import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from devmod_simulators.ptx.columns import Launch
     from devmod_simulators.ptx.compiled.bounds import LimitsOf
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 
 #: The fewest instructions of a kernel that is compiled while the interpreter runs its launches.
 MANY_INSTRUCTIONS = 500
+#: The threads of a launch for which compilation and execution of code without loops take as long as
+#: the interpreter.
+MANY_THREADS = 1 << 18
+#: The seconds that compilation takes for each instruction.
+COMPILE_SECONDS = 250e-6
 #: The most instructions of a kernel that gets better code. The time to compile it grows with their
 #: square: 16 s for 2,000.
 MOST_IMPROVED = 1500
@@ -61,7 +67,7 @@ _LONGEST_TEXT = 4096
 _LARGE_TEXT = 400_000
 _STACK_BYTES = 1 << 24
 #: The fewest threads of a launch for which a second thread of this process is worth its start.
-_MANY_THREADS = 1 << 13
+_SHARED_THREADS = 1 << 13
 #: What LLVM's code calls where a processor does not convert halves, and the functions of engine.c.
 _HALVES = {"__extendhfsf2": "engine_float_of_half", "__truncsfhf2": "engine_half_of_float"}
 
@@ -211,7 +217,7 @@ class CompiledKernel:
         blocks = math.prod(launch.grid)
         if self.emitter.has_atomics or self.emitter.can_wait:
             return 1
-        if blocks * math.prod(launch.block) < _MANY_THREADS:
+        if blocks * math.prod(launch.block) < _SHARED_THREADS:
             return 1
         return min(cores(), blocks)
 
@@ -234,6 +240,7 @@ class _Run:
         launch: Launch,
         arena: Arena,
         limits_of: LimitsOf | None,
+        first: int,
     ) -> None:
         self.compiled = compiled
         self.program = program
@@ -266,7 +273,7 @@ class _Run:
         if limits_of is not None:
             self.bounds = Bounds(limits_of, compiled.emitter, arena, made.shared_size)
             made.limits, made.undo = self.bounds.addresses
-        made.next = self.kept(ctypes.c_uint64, [0])
+        made.next = self.kept(ctypes.c_uint64, [first])
         made.blocks = math.prod(launch.grid)
         made.grid[:] = launch.grid
         made.size[:] = launch.block
@@ -414,9 +421,41 @@ class _Run:
         )
 
 
-def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel | None:
-    """Return a compiled kernel, which the program keeps; None while it is compiled, if the caller
-    does not wait for a large one.
+class Tier:
+    """What the compilation of a kernel waits for while the interpreter runs its launches: until
+    they have taken as long as it takes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.count = 0
+        self.has_loops = False
+        with suppress(UnsupportedError, PtxError, *_UNKNOWN_FORMS):
+            graph = Graph(program)
+            self.count = graph.count
+            self.has_loops = graph.has_loops
+        self.seconds = COMPILE_SECONDS * self.count
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a launch may wait for the compilation."""
+        return self.count < MANY_INSTRUCTIONS
+
+    def compiles(self, launch: Launch) -> bool:
+        """Return whether a launch waits for the compilation: one that may run for long."""
+        threads = math.prod(launch.grid) * math.prod(launch.block)
+        return self.is_small and (self.has_loops or threads >= MANY_THREADS)
+
+
+def _tier(program: Program) -> Tier:
+    if program.tier is None:
+        program.tier = Tier(program)
+    tier: Tier = program.tier
+    return tier
+
+
+def compile_program(program: Program, launch: Launch | None = None) -> CompiledKernel | None:
+    """Return a compiled kernel, which the program keeps. With a launch that need not wait for one,
+    None while it is compiled or not worth that.
 
     Raises
     ------
@@ -426,15 +465,17 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
     if isinstance(program.compiled, Future) and program.compiled not in _tasks:
         program.compiled = None  # a task of this process's parent
     if program.compiled is None:
-        is_small = _size(program) < MANY_INSTRUCTIONS
-        if waits or (is_small and not is_compiling()):
+        if launch is None or (_tier(program).compiles(launch) and not is_compiling()):
             program.compiled = _compile(program)
+        elif _tier(program).compiles(launch):
+            program.compiled = submit(_compile, program)
+            wait([program.compiled], _LONGEST_WAIT)
+        elif _tier(program).seconds > 0 and llvm() is not None:
+            return None
         else:
             program.compiled = submit(_compile, program)
-            if is_small:
-                wait([program.compiled], _LONGEST_WAIT)
     if isinstance(program.compiled, Future):
-        if not waits and not program.compiled.done():
+        if launch is not None and not program.compiled.done():
             return None
         program.compiled = program.compiled.result()
     if isinstance(program.compiled, UnsupportedError):
@@ -443,12 +484,30 @@ def compile_program(program: Program, *, waits: bool = True) -> CompiledKernel |
     return compiled
 
 
-def _size(program: Program) -> int:
-    """Return the instructions of a kernel with those of each call; 0 if it is not compiled."""
+@contextmanager
+def interpreting(program: Program) -> Iterator[None]:
+    """Count the time that the interpreter takes for a launch. A large kernel is compiled meanwhile
+    if that is long.
+    """
+    tier = program.tier
+    if tier is None or program.compiled is not None:
+        yield
+        return
+    timer = threading.Timer(max(tier.seconds, 0), _compile_later, (program,))
+    began = time.thread_time()
+    if not tier.is_small:
+        timer.start()
     try:
-        return Graph(program).count
-    except (UnsupportedError, PtxError, *_UNKNOWN_FORMS):
-        return 0
+        yield
+    finally:
+        timer.cancel()
+        if not tier.is_small:
+            timer.join()
+        tier.seconds -= time.thread_time() - began
+
+
+def _compile_later(program: Program) -> None:
+    program.compiled = submit(_compile, program)
 
 
 def _compile(program: Program) -> CompiledKernel | UnsupportedError:
@@ -472,8 +531,9 @@ def run_compiled(
     limits_of: LimitsOf | None = None,
     *,
     waits: bool = True,
+    first: int = 0,
 ) -> bool:
-    """Run a launch with the compiled kernel, and return whether there is one yet.
+    """Run a launch with the compiled kernel, from a block on, and return whether there is one yet.
 
     Raises
     ------
@@ -482,9 +542,9 @@ def run_compiled(
         memory is as it was before.
     """
     check_launch(launch)
-    compiled = compile_program(program, waits=waits)
+    compiled = compile_program(program, None if waits else launch)
     if compiled is None:
         return False
     assert arena.base < HEAP
-    _Run(compiled, program, launch, arena, limits_of).run()
+    _Run(compiled, program, launch, arena, limits_of, first).run()
     return True

@@ -78,6 +78,11 @@ class Graph:
         self._add(program.kernel.name, None, -1, 0)
         self._renumber()
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether lanes may run a unit again."""
+        return any(target <= unit.number for unit in self.units for target in unit.following())
+
     def _add(self, name: str, parent: Copy | None, back: int, base: int) -> tuple[int, Copy]:
         """Add the units of a function, and return the first one and the copy."""
         code = self.program.code(name)
