@@ -15,7 +15,7 @@ from devmod_simulators.ptx import (
     engines,
     launch_with_checks,
 )
-from devmod_simulators.ptx.compiled import engine
+from devmod_simulators.ptx.compiled import emit, engine
 from devmod_simulators.ptx.machine import parameter_block, triple
 
 pytest.importorskip("llvmlite")
@@ -48,8 +48,10 @@ class Result(NamedTuple):
     engines: dict[str, int]
 
 
-@pytest.fixture(autouse=True)
-def counts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[emit.MOST_IMPROVED, 0], ids=["called", "inlined"])
+def counts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count launches from 0 on, whose accesses to memory are calls of functions or are inlined."""
+    monkeypatch.setattr(emit, "MOST_IMPROVED", request.param)
     engines.launches.clear()
     engines.reasons.clear()
     monkeypatch.setenv(engines.SETTING, "compiled")

@@ -217,6 +217,18 @@ def test_a_small_kernel_gets_better_code(
     assert len(compiled.codes) == codes
 
 
+def test_better_code_has_the_registers_of_the_first() -> None:
+    """It takes over while warps run."""
+    body = "ld.global.v2.u32 {%t, %u}, [%x]; add.u32 %t, %t, %u; st.global.u32 [%y], %t;"
+    program = Module(f"{HEAD}{body} ret; }}").program("k")
+    first, better = translate(program), translate(program, inlines=True)
+    assert first.text.count("call fastcc {") == 2
+    assert "call fastcc {" not in better.text
+    for name in ("registers", "warp_bytes", "symbols", "clears", "words"):
+        assert getattr(first, name) == getattr(better, name)
+    assert [bytes(each) for each in first.sites] == [bytes(each) for each in better.sites]
+
+
 def test_the_text_of_a_kernel_grows_with_its_branches() -> None:
     def text(count: int) -> str:
         parts = [f"@%p bra X{k}; add.u32 %v, %v, {k}; X{k}:" for k in range(count)]

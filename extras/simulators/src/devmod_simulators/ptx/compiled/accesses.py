@@ -6,6 +6,7 @@ range that the instruction has met before. engine.c does the others, and finds f
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from devmod_simulators.ptx.compiled import context
@@ -99,19 +100,34 @@ def lockstep(e: Emitter, d: Decoder, space: str, *, loads: bool, stores: bool) -
 
 
 class Access:
-    """An access to memory while its code is made."""
+    """An access to memory while its code is made. `lane` is the number of the chunk's first lane,
+    and `number` that of the site.
+    """
 
-    def __init__(self, e: Emitter, number: int, space: str, address: str) -> None:
+    def __init__(self, e: Emitter, site: int, space: str, address: str) -> None:
         self.e = e
-        self.number = number
+        self.made = e.sites[site]
+        self.number = str(site)
         self.space = space
         self.address = address
-        made = e.sites[number]
-        self.width = 8 * made.width
-        self.count = made.count
-        self.size = made.width * made.count
-        self.alignment = made.alignment
+        self.lane = f"%f32.{e.region.number}"
+        self.width = 8 * self.made.width
+        self.count = self.made.count
+        self.size = self.made.width * self.made.count
+        self.alignment = self.made.alignment
         self.done = e.label()
+
+    def outlined(self) -> Access:
+        """Return the access of the same form in a function of its own."""
+        other = copy(self)
+        other.number, other.address, other.lane = "%site", "%address", "%lane"
+        return other
+
+    @property
+    def form(self) -> str:
+        """What accesses have in common that share a function."""
+        space = "shared" if self.space == "shared" else "global"
+        return f"{space}_{self.width}x{self.count}"
 
     def first(self) -> tuple[str, str]:
         """Return the first lane's address, and the distances of the others from it."""
@@ -125,7 +141,7 @@ class Access:
         """
         e = self.e
         windows = e.field("windows", "ptr")
-        window = e.at(windows, 16 * self.number)
+        window = e.op(f"getelementptr {{i64, i64}}, ptr {windows}, i32 {self.number}")
         start = e.op(f"load i64, ptr {window}")
         places = e.op(f"load i64, ptr {e.at(window, 8)}")
         offset = e.op(f"sub i64 {first}, {start}")
@@ -164,9 +180,22 @@ class Access:
         state = e.call(
             function,
             "i32",
-            f"ptr %c, ptr %w, i32 {self.number}, i32 {lanes}, i32 %f32.{e.region.number}, ptr {addresses}{more}",
+            f"ptr %c, ptr %w, i32 {self.number}, i32 {lanes}, i32 {self.lane}, ptr {addresses}{more}",
         )
         e.fails(state)
+
+    def call(self, function: str, kinds: list[str], mask: str, *values: str) -> str:
+        """Call a function for accesses of this form, and return its result: `kinds` and a state."""
+        e = self.e
+        kind = vector(self.width)
+        more = "".join(f", {kind} {each}" for each in values)
+        result = e.op(
+            f"call fastcc {{{', '.join([*kinds, 'i32'])}}} @{function}(ptr %c, ptr %w, "
+            f"i32 {self.number}, i32 {self.lane}, {vector(64)} {self.address}, "
+            f"{vector(1)} {mask}{more})"
+        )
+        e.fails(e.op(f"extractvalue {{{', '.join([*kinds, 'i32'])}}} {result}, {len(kinds)}"))
+        return result
 
     @property
     def has_window(self) -> bool:
@@ -192,8 +221,59 @@ class Access:
         return result
 
 
+def _outline(e: Emitter, name: str, access: Access, stores: bool) -> None:
+    """Add a function for all accesses of a form."""
+    if name in e.functions:
+        return
+    kind = vector(access.width)
+    values = [f"%value{part}" for part in range(access.count if stores else 0)]
+    kinds = [] if stores else [kind] * access.count
+    result = f"{{{', '.join([*kinds, 'i32'])}}}"
+    more = "".join(f", {kind} {each}" for each in values)
+    with e.function(
+        name,
+        f"define internal fastcc {result} @{name}(ptr %c, ptr %w, i32 %site, i32 %lane, "
+        f"{vector(64)} %address, {vector(1)} %mask{more})",
+    ):
+        if stores:
+            store_inline(e, access.outlined(), "%mask", values)
+            loaded = []
+        else:
+            loaded = load_inline(e, access.outlined(), "%mask")
+        whole = "poison"
+        for part, value in enumerate(loaded):
+            whole = e.op(f"insertvalue {result} {whole}, {kind} {value}, {part}")
+        whole = e.op(f"insertvalue {result} {whole}, i32 0, {len(kinds)}")
+        e.line(f"ret {result} {whole}")
+        e.line("fault:")
+        whole = e.op(f"insertvalue {result} poison, i32 1, {len(kinds)}")
+        e.line(f"ret {result} {whole}")
+
+
 def load(e: Emitter, access: Access, mask: str) -> list[str]:
     """Return what lanes load: a vector for each part."""
+    if e.inlines or not access.has_window:
+        return load_inline(e, access, mask)
+    name = f"load_{access.form}"
+    _outline(e, name, access, stores=False)
+    kinds = [vector(access.width)] * access.count
+    result = access.call(name, kinds, mask)
+    kind = f"{{{', '.join([*kinds, 'i32'])}}}"
+    return [e.op(f"extractvalue {kind} {result}, {part}") for part in range(access.count)]
+
+
+def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
+    """Store vectors, one for each part."""
+    if e.inlines or not access.has_window:
+        store_inline(e, access, mask, values)
+        return
+    name = f"store_{access.form}"
+    _outline(e, name, access, stores=True)
+    access.call(name, [], mask, *values)
+
+
+def load_inline(e: Emitter, access: Access, mask: str) -> list[str]:
+    """Return what lanes load, without a call unless engine.c has to look at each lane."""
     kind = vector(access.width)
     out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
     slow = e.label()
@@ -245,8 +325,8 @@ def load(e: Emitter, access: Access, mask: str) -> list[str]:
     return result
 
 
-def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
-    """Store vectors, one for each part."""
+def store_inline(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
+    """Store vectors, without a call unless engine.c has to look at each lane."""
     slow = e.label()
     if access.has_window:
         row = e.label()

@@ -8,6 +8,7 @@ lockstep: a region ends between a store and a load that may meet.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from ctypes import sizeof
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,14 @@ from devmod_simulators.ptx.ptx_types import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from devmod_simulators.ptx.program import Code, Program
     from devmod_simulators.ptx.ptx_types import Instruction
 
+#: The most instructions of a kernel that gets better code. The time to compile it grows with their
+#: square: 16 s for 2,000.
+MOST_IMPROVED = 1500
 #: A register of a copy of a function: by its number there, or a part of a parameter.
 Key = tuple[Any, ...]
 
@@ -145,9 +151,14 @@ class Region:
 class Emitter:
     """The code of one kernel while it is made."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, inlines: bool = False) -> None:
         self.program = program
         self.graph = Graph(program)
+        #: Whether each access has its own code, and not a call of a function for its form: that is
+        #: compiled in a fifth of the time.
+        self.inlines = inlines or self.graph.count > MOST_IMPROVED
+        #: Other functions of the text, by their names.
+        self.functions: dict[str, str] = {}
         self.names = 0
         self.sites: list[context.Site] = []
         self.site_instructions: list[Instruction] = []
@@ -242,6 +253,16 @@ class Emitter:
             self.line(f"call void {pointer}({arguments})")
             return ""
         return self.op(f"call {result} {pointer}({arguments})")
+
+    @contextmanager
+    def function(self, name: str, head: str) -> Iterator[None]:
+        """Let what is emitted be a function, which has its own `fault`."""
+        before = self.region, self.in_tail, self.slots
+        self.region, self.in_tail, self.slots = Region(-1), False, {}
+        yield
+        lines = [f"{head} {{", "entry:", *self._slots(), "br label %body", "body:"]
+        self.functions[name] = "\n".join([*lines, *self.region.lines, "}"])
+        self.region, self.in_tail, self.slots = before
 
     def fails(self, state: str) -> None:
         """Return from the function where a state is not 0."""
@@ -563,16 +584,33 @@ class Emitter:
 
     def queue(self, unit: int, lanes: str) -> None:
         """Make lanes ready to run a unit, behind the loop of a region."""
-        place = self.at("%w", self.lanes_at + 4 * unit)
-        before = self.op(f"load i32, ptr {place}")
-        self.line(f"store i32 {self.op(f'or i32 {before}, {lanes}')}, ptr {place}")
-        is_new = self.op(f"zext i1 {self.op(f'icmp eq i32 {before}, 0')} to i32")
-        count = self.op("load i32, ptr %ready")
-        self.line(f"store i32 {self.op(f'add i32 {count}, {is_new}')}, ptr %ready")
-        place = self.at("%w", self.set_at + 8 * (unit // 64))
-        before = self.op(f"load i64, ptr {place}")
-        bit = (1 << unit % 64) - (1 << 64 if unit % 64 == 63 else 0)
-        self.line(f"store i64 {self.op(f'or i64 {before}, {bit}')}, ptr {place}")
+        self.line(f"call fastcc void @queue(ptr %w, i32 {unit}, i32 {lanes})")
+
+    def _queue(self) -> str:
+        """Return the function that makes lanes ready to run a unit."""
+        return f"""define internal fastcc void @queue(ptr %w, i32 %unit, i32 %lanes) {{
+%all.lanes = getelementptr i8, ptr %w, i64 {self.lanes_at}
+%place = getelementptr i32, ptr %all.lanes, i32 %unit
+%before = load i32, ptr %place
+%after = or i32 %before, %lanes
+store i32 %after, ptr %place
+%is.empty = icmp eq i32 %before, 0
+%is.new = zext i1 %is.empty to i32
+%ready = getelementptr i8, ptr %w, i64 {offset(context.Warp, "ready")}
+%count = load i32, ptr %ready
+%more = add i32 %count, %is.new
+store i32 %more, ptr %ready
+%all.set = getelementptr i8, ptr %w, i64 {self.set_at}
+%number = lshr i32 %unit, 6
+%word = getelementptr i64, ptr %all.set, i32 %number
+%place64 = zext i32 %unit to i64
+%in.word = and i64 %place64, 63
+%bit = shl i64 1, %in.word
+%bits = load i64, ptr %word
+%set = or i64 %bits, %bit
+store i64 %set, ptr %word
+ret void
+}}"""
 
     def go(self, unit: int, lanes: str, *, is_now: bool = False) -> None:
         """Go to a unit with all lanes that run, unless others are ready."""
@@ -600,7 +638,9 @@ class Emitter:
             if region.number in starts:
                 function += self._unit_head(starts[region.number])
             function += self._region_text(region)
-        self.text = "\n".join([*self.data, *function, "}"]) + "\n"
+        self.text = (
+            "\n".join([*self.data, *self.functions.values(), self._queue(), *function, "}"]) + "\n"
+        )
 
     def _live(self, heads: dict[int, int]) -> None:
         """Find the registers that each region must store: those that live behind it."""
@@ -631,10 +671,13 @@ class Emitter:
         self.clears = bool(lives[heads[0]])
         self.first_live = [keys[number] for number in bits(lives[heads[0]])]
 
+    def _slots(self) -> list[str]:
+        return [f"{name} = alloca {kind}, align 64" for name, kind in self.slots.items()]
+
     def _head(self) -> list[str]:
         units = len(self.graph.units)
         lines = ["define i32 @kernel(ptr %c, ptr %w, i32 %first) {", "entry:"]
-        lines += [f"{name} = alloca {kind}, align 64" for name, kind in self.slots.items()]
+        lines += self._slots()
         now = offset(context.Warp, "now")
         lines += [
             f"%now = getelementptr i8, ptr %w, i64 {now}",

@@ -18,6 +18,7 @@ from devmod_simulators.drivers.library import engine
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.bounds import Bounds
 from devmod_simulators.ptx.compiled.context import Context, Kernel
+from devmod_simulators.ptx.compiled.emit import MOST_IMPROVED
 from devmod_simulators.ptx.compiled.graph import Graph, UnsupportedError
 from devmod_simulators.ptx.compiled.jit import (
     BETTER,
@@ -51,9 +52,6 @@ MANY_INSTRUCTIONS = 500
 MANY_THREADS = 1 << 18
 #: The seconds that compilation takes for each instruction.
 COMPILE_SECONDS = 250e-6
-#: The most instructions of a kernel that gets better code. The time to compile it grows with their
-#: square: 16 s for 2,000.
-MOST_IMPROVED = 1500
 #: Seconds of execution after which a kernel is worth better code.
 _LONG = 0.1
 #: What a form raises that the interpreter may know, as for its own decoders.
@@ -161,6 +159,7 @@ class CompiledKernel:
             raise UnsupportedError(missing())
         library()
         emitter = translate(program)
+        self.program = program
         self.emitter = emitter
         self.sites = (context.Site * max(len(emitter.sites), 1))(*emitter.sites)
         self.waits = (context.Wait * max(len(emitter.waits), 1))(*emitter.waits)
@@ -204,7 +203,7 @@ class CompiledKernel:
 
     def improve(self) -> None:
         """Compile once more."""
-        code = compile_text(self.emitter.text, BETTER)
+        code = compile_text(translate(self.program, inlines=True).text, BETTER)
         self.codes.append(code)
         self.kernel.run = code.address
 

@@ -12,7 +12,7 @@ from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.memory import WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_logic import WITHOUT_EFFECT
 from devmod_simulators.ptx.ops_memory import space_of
-from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Pair, Vector
+from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Integer, Pair, Vector
 
 if TYPE_CHECKING:
     from devmod_simulators.ptx.compiled.emit import Emitter
@@ -315,6 +315,12 @@ def _shift(e: Emitter, d: Decoder) -> None:
     width = width_of(kind)
     of = vector(width)
     a = e.number(d.operands[1], kind)
+    literal = e.plain(d.operands[2])
+    if isinstance(literal, Integer) and 0 <= literal.value < width:
+        root = {"shl": "shl", "shr": "ashr" if is_signed(kind) else "lshr"}[d.root]
+        value = e.op(f"{root} {of} {a}, {constant(literal.value, width)}")
+        e.target(d.operands[0], value, kind)
+        return
     count = e.source(d.operands[2], 32)
     most = constant(width - 1, 32)
     kept = intrinsic(e, "umin", vector(32), count, most)

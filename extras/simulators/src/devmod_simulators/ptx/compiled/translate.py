@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.program import Program
 
 
-def translate(program: Program) -> Emitter:
-    """Return the code of a kernel.
+def translate(program: Program, *, inlines: bool = False) -> Emitter:
+    """Return the code of a kernel, which has that of each access to memory or calls for them.
 
     Raises
     ------
     UnsupportedError
         The engine does not compile it.
     """
-    e = Emitter(program)
+    e = Emitter(program, inlines=inlines)
     e.region.units = [0]
     for unit in e.graph.units:
         e.unit = unit
