@@ -32,7 +32,7 @@ INTERPRETED = {
     r"call\.uni|call\b|a call by an address|a recursive call|calls that are too deep": "the driver's",
     r"\S+: (a part|parts) of the parameter|\S+: the address of": "structs by value, functions",
     r"clusters|a cooperative launch|ClusterBarrier|mapa|getctarank|cvta.param": "blocks together",
-    r"mbarrier|cp\.|wmma|mma|ldmatrix|stmatrix|movmatrix|tensormap|multimem": "units of their own",
+    r"mbarrier|cp\.(async\.(bulk|mbarrier)|reduce)|wmma|mma|ldmatrix|stmatrix|movmatrix|tensormap|multimem": "units of their own",
     r"tex|suld|sust|sured|suq|txq|tld4|istypep": "textures",
     r"line \d+: |launches of kernels|\S+: this form|\S+: a barrier in a register": "rare",
     r"mul24|mad24": "with saturation alone",

@@ -149,7 +149,32 @@ INNOCENTS = {
     "the frame of a function": f"{CALL} st.param.b32 [p], 28; call inner, (p); }}",
 }
 
+COPY = f"""{SHARED} setp.lt.u32 %p, %t, 4; @!%p bra END;
+    mov.u32 %u, s; shl.b32 %n, %t, 4; add.u32 %u, %u, %n;
+    shl.b32 %n, %v, 4; cvt.u64.u32 %o, %n; rem.u64 %o, %o, 256; add.u64 %z, %b, %o;"""
+COPIED = """cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;
+    ld.shared.u32 %n, [%u]; ld.shared.u32 %s, [%u+12]; add.u32 %n, %n, %s;
+    st.global.u32 [%x], %n;"""
+INNOCENTS |= {
+    "asynchronous copies": f"{COPY} cp.async.cg.shared.global [%u], [%z], 16; {COPIED}",
+    "asynchronous copies of some bytes": f"""{COPY} mul.lo.u32 %s, %v, 5; and.b32 %s, %s, 31;
+        cp.async.cg.shared.global [%u], [%z], 16, %s; {COPIED}""",
+}
+
 FAULTS = {
+    "an asynchronous copy from behind the array": (
+        f"{COPY} setp.eq.u32 %p, %v, 65; @%p cp.async.cg.shared.global [%u], [%b+256], 16;",
+        ["out of bounds (read)"],
+    ),
+    "an asynchronous copy of too many bytes": (
+        f"{COPY} setp.eq.u32 %p, %v, 65; mov.u32 %s, 9;"
+        "@%p cp.async.cg.shared.global [%u], [%b+248], 16, %s;",
+        ["out of bounds (read)"],
+    ),
+    "an asynchronous copy to a neighbour in shared memory": (
+        f"{COPY} setp.eq.u32 %p, %t, 3; @%p cp.async.cg.shared.global [%u+16], [%z], 16;",
+        ["out of bounds (write)"],
+    ),
     "one element more": (
         "ld.global.u32 %s, [%x+4]; add.u32 %s, %s, 1; st.global.u32 [%x], %s;",
         ["out of bounds (read)"],

@@ -504,6 +504,35 @@ def _atom(e: Emitter, d: Decoder) -> None:
         e.target(d.operands[0], old, f"b{width}" if kind not in DTYPES else kind)
 
 
+@operation("cp")
+def _cp(e: Emitter, d: Decoder) -> None:
+    """Add a copy, which happens at once as in the interpreter, so that nothing waits for it."""
+    if d.parts[1] != "async" or any(d.has(each) for each in ("bulk", "mbarrier")):
+        raise UnsupportedError("this form")
+    if d.parts[2] in ("commit_group", "wait_group", "wait_all"):
+        return
+    size = d.operands[2]
+    if not isinstance(size, Integer) or size.value not in (4, 8, 16) or d.has("L2::cache_hint"):
+        raise UnsupportedError("this form")
+    width = 8 * min(size.value, 8)
+    count = 8 * size.value // width
+    e.part_regions(loads=True, stores=True)
+    _, target = address_of(e, d.operands[0])
+    _, source = address_of(e, d.operands[1])
+    put = site(e, d, STORE, SPACES["shared"], width, count)
+    if len(d.operands) == 3:
+        fetch = site(e, d, LOAD, SPACES["global"], width, count)
+        values = load(e, Access(e, fetch, "global", source), e.mask())
+        store(e, Access(e, put, "shared", target), e.mask(), values)
+        return
+    # engine.c expects the site of the bytes behind that of the store.
+    site(e, d, LOAD, SPACES["global"], 8, 1)
+    places, lengths = e.slot(vector(64), 10), e.slot(vector(32), 11)
+    e.line(f"store {vector(64)} {source}, ptr {places}, align 8")
+    e.line(f"store {vector(32)} {e.source(d.operands[3], 32)}, ptr {lengths}, align 8")
+    Access(e, put, "shared", target).slow("copy", e.mask(), places, lengths)
+
+
 @operation("call")
 def _call(e: Emitter, d: Decoder) -> None:
     """Add a call of the driver. Of these, an assertion that fails alone needs no interpreter."""

@@ -61,6 +61,7 @@ FUNCTIONS = (
     "clock",
     "approximate",
     "assertion",
+    "copy",
 )
 #: The functions of NumPy that engine.c calls.
 LOOPS = ("sin", "cos", "log2", "exp2", "tanh")

@@ -361,6 +361,28 @@ static int32_t store(Context *c, Warp *w, uint32_t site, uint32_t mask, uint32_t
     return 0;
 }
 
+/* Copy bytes of global memory to shared memory, with zeros behind them. The next site has the reads
+ * of the bytes. */
+static int32_t copy(Context *c, Warp *w, uint32_t site, uint32_t mask, uint32_t first,
+                    const uint64_t *target, const uint64_t *source, const uint32_t *lengths) {
+    const Site *s = &c->kernel->sites[site];
+    uint32_t size = s->width * s->count;
+    uint8_t *to[CHUNK];
+    EACH(i, mask) {
+        if (!(to[i] = locate(c, w, site, target[i], first + i)))
+            return 1;
+        memset(to[i], 0, size);
+    }
+    EACH(i, mask)
+    for (uint32_t k = 0; k < size && k < lengths[i]; k++) {
+        const uint8_t *from = locate(c, w, site + 1, source[i] + k, first + i);
+        if (!from)
+            return 1;
+        to[i][k] = *from;
+    }
+    return 0;
+}
+
 enum { ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, KINDS };
 enum { UNSIGNED, SIGNED, FLOAT };
 
@@ -1037,6 +1059,6 @@ void engine_free(Context *c) {
 
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. */
 void *engine_functions[] = {
-    load,    store, atomic, arrive, reduced, gather,  leave,    table,       trap,
-    shuffle, vote,  match,  reduce, elect,   rounded, clock_of, approximate, assertion,
+    load, store, atomic, arrive, reduced, gather,   leave,       table,     trap, shuffle,
+    vote, match, reduce, elect,  rounded, clock_of, approximate, assertion, copy,
 };
