@@ -135,15 +135,19 @@ class Access:
         first = e.op(f"extractelement {vector(64)} {self.address}, i32 0")
         return first, e.op(f"sub {vector(64)} {self.address}, {e.splat(first, 'i64')}")
 
-    def known(self, first: str) -> tuple[str, str]:
-        """Return whether an address is in the range that the instruction has met, and aligned, and
-        whether CHUNK elements in a row from there on are.
-        """
+    def window(self) -> tuple[str, str]:
+        """Return the range that the instruction has met: its start, and the offsets there."""
         e = self.e
         windows = e.field("windows", "ptr")
         window = e.op(f"getelementptr {{i64, i64}}, ptr {windows}, i32 {self.number}")
         start = e.op(f"load i64, ptr {window}")
-        places = e.op(f"load i64, ptr {e.at(window, 8)}")
+        return start, e.op(f"load i64, ptr {e.at(window, 8)}")
+
+    def known(self, first: str, start: str, places: str) -> tuple[str, str]:
+        """Return whether an address is in that range, and aligned, and whether CHUNK elements in a
+        row from there on are.
+        """
+        e = self.e
         offset = e.op(f"sub i64 {first}, {start}")
         one = e.op(f"icmp ult i64 {offset}, {places}")
         last = e.op(f"add i64 {offset}, {(CHUNK - 1) * self.size}")
@@ -151,6 +155,53 @@ class Access:
             low = e.op(f"and i64 {first}, {self.alignment - 1}")
             one = e.op(f"and i1 {one}, {e.op(f'icmp eq i64 {low}, 0')}")
         return one, e.op(f"and i1 {one}, {e.op(f'icmp ult i64 {last}, {places}')}")
+
+    def has_all(self, mask: str, start: str, places: str) -> str:
+        """Return whether the element of each lane is in that range, and aligned."""
+        e = self.e
+        of = vector(64)
+        offsets = e.op(f"sub {of} {self.address}, {e.splat(start, 'i64')}")
+        bad = e.op(f"icmp uge {of} {offsets}, {e.splat(places, 'i64')}")
+        if self.alignment > 1:
+            low = e.op(f"and {of} {self.address}, {constant(self.alignment - 1, 64)}")
+            askew = e.op(f"icmp ne {of} {low}, zeroinitializer")
+            bad = e.op(f"or {vector(1)} {bad}, {askew}")
+        bad = e.op(f"and {vector(1)} {bad}, {mask}")
+        return e.op(f"icmp eq i8 {e.op(f'bitcast {vector(1)} {bad} to i8')}, 0")
+
+    def places(self) -> list[str]:
+        """Return vectors of pointers to what is at the addresses, one for each part."""
+        e = self.e
+        pointers = f"<{CHUNK} x ptr>"
+        if self.space == "shared":
+            base = e.field("shared", "ptr")
+            first = e.op(f"getelementptr i8, ptr {base}, {vector(64)} {self.address}")
+        else:
+            delta = e.splat(e.field("delta", "i64"), "i64")
+            moved = e.op(f"add {vector(64)} {self.address}, {delta}")
+            first = e.op(f"inttoptr {vector(64)} {moved} to {pointers}")
+        steps = (part * self.width // 8 for part in range(1, self.count))
+        return [first, *(e.op(f"getelementptr i8, {pointers} {first}, i64 {n}") for n in steps)]
+
+    def gathered(self, mask: str) -> list[str]:
+        """Load the elements of each part from anywhere."""
+        e = self.e
+        kind, pointers = vector(self.width), f"<{CHUNK} x ptr>"
+        name = f"@llvm.masked.gather.v{CHUNK}i{self.width}.v{CHUNK}p0"
+        e.declare(f"declare {kind} {name}({pointers}, i32, {vector(1)}, {kind})")
+        more = f"i32 {self.width // 8}, {vector(1)} {mask}, {kind} zeroinitializer"
+        return [e.op(f"call {kind} {name}({pointers} {each}, {more})") for each in self.places()]
+
+    def scatter(self, mask: str, values: list[str]) -> list[str]:
+        """Store the elements of each part to anywhere."""
+        e = self.e
+        kind, pointers = vector(self.width), f"<{CHUNK} x ptr>"
+        name = f"@llvm.masked.scatter.v{CHUNK}i{self.width}.v{CHUNK}p0"
+        e.declare(f"declare void {name}({kind}, {pointers}, i32, {vector(1)})")
+        for value, each in zip(values, self.places(), strict=True):
+            more = f"i32 {self.width // 8}, {vector(1)} {mask}"
+            e.line(f"call void {name}({kind} {value}, {pointers} {each}, {more})")
+        return []
 
     def in_a_row(self, distances: str, mask: str) -> str:
         """Return whether all lanes of the chunk are there, with addresses in a row."""
@@ -184,19 +235,6 @@ class Access:
         )
         e.fails(state)
 
-    def call(self, function: str, kinds: list[str], mask: str, *values: str) -> str:
-        """Call a function for accesses of this form, and return its result: `kinds` and a state."""
-        e = self.e
-        kind = vector(self.width)
-        more = "".join(f", {kind} {each}" for each in values)
-        result = e.op(
-            f"call fastcc {{{', '.join([*kinds, 'i32'])}}} @{function}(ptr %c, ptr %w, "
-            f"i32 {self.number}, i32 {self.lane}, {vector(64)} {self.address}, "
-            f"{vector(1)} {mask}{more})"
-        )
-        e.fails(e.op(f"extractvalue {{{', '.join([*kinds, 'i32'])}}} {result}, {len(kinds)}"))
-        return result
-
     @property
     def has_window(self) -> bool:
         """Whether lanes access this space of memory at once."""
@@ -221,133 +259,151 @@ class Access:
         return result
 
 
-def _outline(e: Emitter, name: str, access: Access, stores: bool) -> None:
-    """Add a function for all accesses of a form."""
-    if name in e.functions:
-        return
+class _Ways:
+    """The branches of an access: lanes in a row, and what else its code has. Each way ends with
+    `leave`, and they meet in `joined`.
+    """
+
+    def __init__(self, e: Emitter, access: Access, mask: str) -> None:
+        self.e = e
+        self.access = access
+        self.entries: list[tuple[list[str], str]] = []
+        self.first, self.distances = access.first()
+        self.start, self.places = access.window()
+        self.one, row = access.known(self.first, self.start, self.places)
+        self.label = self.when(e.op(f"and i1 {access.in_a_row(self.distances, mask)}, {row}"))
+
+    def when(self, condition: str) -> str:
+        """Begin a way for a condition, and return the label of the others."""
+        e = self.e
+        yes, no = e.label(), e.label()
+        e.line(f"br i1 {condition}, label %{yes}, label %{no}")
+        e.line(f"{yes}:")
+        return no
+
+    def leave(self, values: list[str], following: str = "") -> None:
+        """End a way, and begin that at a label."""
+        e = self.e
+        last = e.label()
+        e.line(f"br label %{last}")
+        e.line(f"{last}:")
+        e.line(f"br label %{self.access.done}")
+        self.entries.append((values, last))
+        if following:
+            e.line(f"{following}:")
+
+    def joined(self) -> list[str]:
+        """Return the values of the way that was taken."""
+        e = self.e
+        e.line(f"{self.access.done}:")
+        kind = vector(self.access.width)
+        result = []
+        for part in range(len(self.entries[0][0])):
+            edges = ", ".join(f"[{values[part]}, %{label}]" for values, label in self.entries)
+            result.append(e.op(f"phi {kind} {edges}"))
+        return result
+
+
+def _called(e: Emitter, access: Access, mask: str, values: list[str] | None = None) -> list[str]:
+    """Call the function for accesses of a form, which the text has once."""
     kind = vector(access.width)
-    values = [f"%value{part}" for part in range(access.count if stores else 0)]
-    kinds = [] if stores else [kind] * access.count
+    stored = values or []
+    kinds = [] if stored else [kind] * access.count
+    name = f"{'store' if stored else 'load'}_{access.form}"
     result = f"{{{', '.join([*kinds, 'i32'])}}}"
-    more = "".join(f", {kind} {each}" for each in values)
-    with e.function(
-        name,
-        f"define internal fastcc {result} @{name}(ptr %c, ptr %w, i32 %site, i32 %lane, "
-        f"{vector(64)} %address, {vector(1)} %mask{more})",
-    ):
-        if stores:
-            store_inline(e, access.outlined(), "%mask", values)
-            loaded = []
-        else:
-            loaded = load_inline(e, access.outlined(), "%mask")
-        whole = "poison"
-        for part, value in enumerate(loaded):
-            whole = e.op(f"insertvalue {result} {whole}, {kind} {value}, {part}")
-        whole = e.op(f"insertvalue {result} {whole}, i32 0, {len(kinds)}")
-        e.line(f"ret {result} {whole}")
-        e.line("fault:")
-        whole = e.op(f"insertvalue {result} poison, i32 1, {len(kinds)}")
-        e.line(f"ret {result} {whole}")
+    if name not in e.functions:
+        parameters = [f"%value{part}" for part in range(len(stored))]
+        more = "".join(f", {kind} {each}" for each in parameters)
+        head = f"ptr %c, ptr %w, i32 %site, i32 %lane, {vector(64)} %address, {vector(1)} %mask"
+        with e.function(name, f"define internal fastcc {result} @{name}({head}{more})"):
+            _anywhere(e, access.outlined(), "%mask", parameters, result)
+    more = "".join(f", {kind} {each}" for each in stored)
+    whole = e.op(
+        f"call fastcc {result} @{name}(ptr %c, ptr %w, i32 {access.number}, i32 {access.lane}, "
+        f"{vector(64)} {access.address}, {vector(1)} {mask}{more})"
+    )
+    e.fails(e.op(f"extractvalue {result} {whole}, {len(kinds)}"))
+    return [e.op(f"extractvalue {result} {whole}, {part}") for part in range(len(kinds))]
+
+
+def _anywhere(e: Emitter, access: Access, mask: str, values: list[str], result: str) -> None:
+    """Add the body of such a function: for lanes in a row, in the range that the instruction has
+    met, and for others.
+    """
+    ways = _Ways(e, access, mask)
+    ways.leave(_row(e, access, ways.first, values), ways.label)
+    slow = ways.when(access.has_all(mask, ways.start, ways.places))
+    ways.leave(access.scatter(mask, values) if values else access.gathered(mask), slow)
+    ways.leave(_slow(e, access, mask, values))
+    whole = "poison"
+    loaded = ways.joined()
+    for part, value in enumerate(loaded):
+        whole = e.op(f"insertvalue {result} {whole}, {vector(access.width)} {value}, {part}")
+    whole = e.op(f"insertvalue {result} {whole}, i32 0, {len(loaded)}")
+    e.line(f"ret {result} {whole}")
+    e.line("fault:")
+    whole = e.op(f"insertvalue {result} poison, i32 1, {len(loaded)}")
+    e.line(f"ret {result} {whole}")
+
+
+def _row(e: Emitter, access: Access, first: str, values: list[str]) -> list[str]:
+    """Load, or store values, at addresses in a row."""
+    place, alignment = access.host(first), access.width // 8
+    if values:
+        whole = joined(e, access, values)
+        e.line(f"store {access.whole()} {whole}, ptr {place}, align {alignment}")
+        return []
+    return access.parts(e.op(f"load {access.whole()}, ptr {place}, align {alignment}"))
+
+
+def _slow(e: Emitter, access: Access, mask: str, values: list[str]) -> list[str]:
+    """Let engine.c load, or store values."""
+    out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
+    kind = vector(access.width)
+    bytes_each = CHUNK * access.width // 8
+    for part, value in enumerate(values):
+        e.line(f"store {kind} {value}, ptr {e.at(out, part * bytes_each)}, align 8")
+    access.slow("store" if values else "load", mask, out)
+    if values:
+        return []
+    places = [e.at(out, part * bytes_each) for part in range(access.count)]
+    return [e.op(f"load {kind}, ptr {place}, align 8") for place in places]
 
 
 def load(e: Emitter, access: Access, mask: str) -> list[str]:
     """Return what lanes load: a vector for each part."""
-    if e.inlines or not access.has_window:
-        return load_inline(e, access, mask)
-    name = f"load_{access.form}"
-    _outline(e, name, access, stores=False)
-    kinds = [vector(access.width)] * access.count
-    result = access.call(name, kinds, mask)
-    kind = f"{{{', '.join([*kinds, 'i32'])}}}"
-    return [e.op(f"extractvalue {kind} {result}, {part}") for part in range(access.count)]
+    if not access.has_window:
+        return _slow(e, access, mask, [])
+    if not e.inlines:
+        return _called(e, access, mask)
+    ways = _Ways(e, access, mask)
+    ways.leave(_row(e, access, ways.first, []), ways.label)
+    same = e.op(f"icmp eq {vector(64)} {ways.distances}, zeroinitializer")
+    is_one = e.op(f"icmp eq i8 {e.op(f'bitcast {vector(1)} {same} to i8')}, -1")
+    others = ways.when(e.op(f"and i1 {is_one}, {ways.one}"))
+    place = access.host(ways.first)
+    values = []
+    for part in range(access.count):
+        at = e.at(place, part * access.width // 8)
+        element = f"i{access.width}"
+        value = e.op(f"load {element}, ptr {at}, align {access.width // 8}")
+        values.append(e.splat(value, element))
+    ways.leave(values, others)
+    ways.leave(_called(e, access, mask))
+    return ways.joined()
 
 
 def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
     """Store vectors, one for each part."""
-    if e.inlines or not access.has_window:
-        store_inline(e, access, mask, values)
-        return
-    name = f"store_{access.form}"
-    _outline(e, name, access, stores=True)
-    access.call(name, [], mask, *values)
-
-
-def load_inline(e: Emitter, access: Access, mask: str) -> list[str]:
-    """Return what lanes load, without a call unless engine.c has to look at each lane."""
-    kind = vector(access.width)
-    out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
-    slow = e.label()
-    entries: list[tuple[list[str], str]] = []
-    if access.has_window:
-        row, other, one = e.label(), e.label(), e.label()
-        first, distances = access.first()
-        one_known, row_known = access.known(first)
-        is_row = access.in_a_row(distances, mask)
-        both = e.op(f"and i1 {is_row}, {row_known}")
-        e.line(f"br i1 {both}, label %{row}, label %{other}")
-        e.line(f"{row}:")
-        whole = e.op(f"load {access.whole()}, ptr {access.host(first)}, align {access.width // 8}")
-        entries.append((access.parts(whole), row))
-        e.line(f"br label %{access.done}")
-        e.line(f"{other}:")
-        same = e.op(f"icmp eq {vector(64)} {distances}, zeroinitializer")
-        byte = e.op(f"bitcast {vector(1)} {same} to i8")
-        both = e.op(f"and i1 {e.op(f'icmp eq i8 {byte}, -1')}, {one_known}")
-        e.line(f"br i1 {both}, label %{one}, label %{slow}")
-        e.line(f"{one}:")
-        place = access.host(first)
-        values = []
-        for part in range(access.count):
-            at = e.at(place, part * access.width // 8)
-            element = f"i{access.width}"
-            value = e.op(f"load {element}, ptr {at}, align {access.width // 8}")
-            values.append(e.splat(value, element))
-        entries.append((values, one))
-        e.line(f"br label %{access.done}")
-        e.line(f"{slow}:")
-    access.slow("load", mask, out)
-    values = []
-    for part in range(access.count):
-        at = e.at(out, part * CHUNK * access.width // 8)
-        values.append(e.op(f"load {kind}, ptr {at}, align 8"))
-    if not entries:
-        return values
-    last = e.label()
-    e.line(f"br label %{last}")
-    e.line(f"{last}:")
-    e.line(f"br label %{access.done}")
-    e.line(f"{access.done}:")
-    entries.append((values, last))
-    result = []
-    for part in range(access.count):
-        edges = ", ".join(f"[{values[part]}, %{label}]" for values, label in entries)
-        result.append(e.op(f"phi {kind} {edges}"))
-    return result
-
-
-def store_inline(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
-    """Store vectors, without a call unless engine.c has to look at each lane."""
-    slow = e.label()
-    if access.has_window:
-        row = e.label()
-        first, distances = access.first()
-        _, row_known = access.known(first)
-        both = e.op(f"and i1 {access.in_a_row(distances, mask)}, {row_known}")
-        e.line(f"br i1 {both}, label %{row}, label %{slow}")
-        e.line(f"{row}:")
-        whole = joined(e, access, values)
-        place = access.host(first)
-        e.line(f"store {access.whole()} {whole}, ptr {place}, align {access.width // 8}")
-        e.line(f"br label %{access.done}")
-        e.line(f"{slow}:")
-    out = e.slot(f"[{access.count * CHUNK} x i{access.width}]")
-    for part, value in enumerate(values):
-        at = e.at(out, part * CHUNK * access.width // 8)
-        e.line(f"store {vector(access.width)} {value}, ptr {at}, align 8")
-    access.slow("store", mask, out)
-    if access.has_window:
-        e.line(f"br label %{access.done}")
-        e.line(f"{access.done}:")
+    if not access.has_window:
+        _slow(e, access, mask, values)
+    elif not e.inlines:
+        _called(e, access, mask, values)
+    else:
+        ways = _Ways(e, access, mask)
+        ways.leave(_row(e, access, ways.first, values), ways.label)
+        ways.leave(_called(e, access, mask, values))
+        ways.joined()
 
 
 def joined(e: Emitter, access: Access, values: list[str]) -> str:
