@@ -16,6 +16,7 @@ from devmod_simulators.ptx import (
     launch_with_checks,
 )
 from devmod_simulators.ptx.compiled import emit, engine
+from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.machine import parameter_block, triple
 
 pytest.importorskip("llvmlite")
@@ -298,3 +299,19 @@ def test_the_heap_is_the_interpreter_s() -> None:
     assert launch_with_checks(sanitizer, module, "k", launch, CHECKS, machine.ranges) == []
     assert heap.bytes.view(np.uint32)[4:36].tolist() == list(range(32))
     assert engines.launches == {"interpreted": 1}
+
+
+def test_the_values_of_a_store_are_not_those_of_a_later_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A read with a fault took them, for each of its lanes: 50 s for a million threads."""
+    spread = Lanes.spread
+
+    def checked(lanes: Lanes, value: np.ndarray) -> np.ndarray:
+        assert len(value) in (1, lanes.count)
+        return spread(lanes, value)
+
+    monkeypatch.setattr(Lanes, "spread", checked)
+    body = "st.global.u32 [%x], %v; setp.lt.u32 %p, %v, 65; @%p ld.global.u32 %s, [%y];"
+    found = run(body, "interpreter", 8, 64)
+    assert [each["kind"] for each in found.reports] == ["out of bounds (read)"]

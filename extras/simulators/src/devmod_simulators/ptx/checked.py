@@ -554,6 +554,8 @@ class CheckedExecution(Execution):
         site = self.site
         shadow = each.memory
         lanes = each.lanes
+        if each.access.kind != "write":
+            self.stored = []
         if bad is not None:
             good = np.flatnonzero(~lanes.spread(bad))
             each.index = lanes.spread(each.index)[good]
@@ -574,8 +576,6 @@ class CheckedExecution(Execution):
                 self.in_flight.begin(site, each)
             elif self.in_flight.pending:
                 self.in_flight.check(site, each)
-        if each.access.kind != "write":
-            self.stored = []
         for part in shadow.grains(each.index, each.access):
             if each.access.kind == "read":
                 shadow.read(each, part)
