@@ -272,6 +272,7 @@ def test_without_llvmlite_kernels_are_interpreted(
 ) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite.binding", binding)
     monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
+    monkeypatch.setattr(engine, "MANY_THREADS", 1 << 30)
     engines.prepare()
     assert launched("st.global.u32 [%y], %v;", 1, 2).tolist() == [0, 1]
     assert executed() == (0, 1)

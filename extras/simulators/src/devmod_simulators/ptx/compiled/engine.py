@@ -464,15 +464,17 @@ def compile_program(program: Program, launch: Launch | None = None) -> CompiledK
     if isinstance(program.compiled, Future) and program.compiled not in _tasks:
         program.compiled = None  # a task of this process's parent
     if program.compiled is None:
-        if launch is None or (_tier(program).compiles(launch) and not is_compiling()):
+        if launch is None or llvm() is None:
             program.compiled = _compile(program)
-        elif _tier(program).compiles(launch):
+        elif not _tier(program).compiles(launch):
+            if _tier(program).seconds > 0:
+                return None
+            program.compiled = submit(_compile, program)
+        elif is_compiling():
             program.compiled = submit(_compile, program)
             wait([program.compiled], _LONGEST_WAIT)
-        elif _tier(program).seconds > 0 and llvm() is not None:
-            return None
         else:
-            program.compiled = submit(_compile, program)
+            program.compiled = _compile(program)
     if isinstance(program.compiled, Future):
         if launch is not None and not program.compiled.done():
             return None
