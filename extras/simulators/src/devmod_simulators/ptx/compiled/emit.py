@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from ctypes import sizeof
 from typing import TYPE_CHECKING, Any
 
+from devmod_simulators.ptx.columns import CHANGING_REGISTERS
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import CHUNK, CHUNKS, WARP, Context, offset
 from devmod_simulators.ptx.compiled.graph import Copy, Graph, Unit, UnsupportedError
 from devmod_simulators.ptx.decoder import Decoder
-from devmod_simulators.ptx.flow import bits, live_registers
+from devmod_simulators.ptx.flow import live_registers
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ptx_types import (
     DTYPES,
@@ -69,14 +70,6 @@ _FIXED = {
     **{f"cluster_ctaid.{axis}": 0 for axis in "xyz"},
     **{f"cluster_nctaid.{axis}": 1 for axis in "xyz"},
     **{f"envreg{number}": 0 for number in range(32)},
-}
-_CLOCKS = ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi")
-_MASKS = {
-    "lanemask_eq": "{bit}",
-    "lanemask_lt": "{below}",
-    "lanemask_le": "{upto}",
-    "lanemask_gt": "{above}",
-    "lanemask_ge": "{from}",
 }
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 #: Values of all lanes that a unit passes to engine.c, each with as many bytes.
@@ -463,7 +456,7 @@ class Emitter:
         elif name == "warpid":
             pointer = self.at("%w", offset(context.Warp, "number"))
             value = self.splat(self.op(f"load i32, ptr {pointer}"), "i32")
-        elif name in _CLOCKS:
+        elif name in CHANGING_REGISTERS:
             have = 64
             which = int(name.startswith("globaltimer"))
             value = self.splat(self.call("clock", "i64", f"ptr %c, i32 {which}"), "i64")
@@ -662,14 +655,12 @@ ret void
             # Lanes that do not run it keep their values.
             writes.append(mask(region.written))
         lives = live_registers(successors, reads, writes)
-        keys = list(self.registers)
         for region, following in zip(self.regions, successors, strict=True):
             after = mask(region.tail_reads)
             for other in following:
                 after |= lives[other]
             region.kept = [key for key in region.written if after >> numbers[key] & 1]
         self.clears = bool(lives[heads[0]])
-        self.first_live = [keys[number] for number in bits(lives[heads[0]])]
 
     def _slots(self) -> list[str]:
         return [f"{name} = alloca {kind}, align 64" for name, kind in self.slots.items()]
