@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import pytest
+from cuda_headers import cuda_header
 
 from devmod_simulators import StandinDriver
 
@@ -19,15 +18,8 @@ SUCCESS = 0
 NOT_SUPPORTED = 801
 
 
-def header() -> str:
-    for file in metadata.files("nvidia-cuda-runtime") or ():
-        if file.name == "cuda.h":
-            return Path(str(file.locate())).read_text("utf-8", "replace")
-    pytest.skip("cuda.h is not installed (nvidia-cuda-runtime)")
-
-
 def test_each_function_of_the_header_is_there(standin: StandinDriver) -> None:
-    text = header()
+    text = cuda_header("cuda.h")
     names = set(re.findall(r"CUresult CUDAAPI\s+(cu\w+)\(", text))
     names |= set(re.findall(r"#define cu\w+ +(?:__CUDA_API_\w+\()?(cu\w+_v\d)", text))
     assert len(names) > 500
@@ -78,3 +70,15 @@ def test_a_look_up_finds_a_form_that_is_there_before_one_that_is_missing(
     zero = ctypes.c_uint64(0)
     api.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), version, zero, None)
     assert found.value == ctypes.cast(getattr(api, expected), ctypes.c_void_p).value
+
+
+@pytest.mark.parametrize("name", ["cuMemAlloc_v2", "cuMemcpy_ptds", "cuStreamSynchronize_ptsz"])
+def test_a_look_up_does_not_know_the_names_of_the_library(
+    name: str, standin: StandinDriver
+) -> None:
+    found = ctypes.c_void_p(7)
+    status = ctypes.c_int()
+    api: Any = standin.api
+    place, zero = ctypes.byref(found), ctypes.c_uint64(0)
+    assert api.cuGetProcAddress_v2(name.encode(), place, 13000, zero, ctypes.byref(status)) == 0
+    assert (found.value, status.value) == (None, 1)

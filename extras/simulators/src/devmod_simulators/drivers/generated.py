@@ -30,8 +30,8 @@ _ERROR = re.compile(r"\b(cudaSuccess|cudaError\w+|CUDA_SUCCESS|CUDA_ERROR_\w+) +
 _RENAMED = re.compile(r"#define (cu\w+) +(?:__CUDA(?:RT)?_API_(PTSZ|PTDS)\()?(cu\w+)")
 #: A function of the driver, and the version of one of its forms.
 _FORM = re.compile(r"\*PFN_(\w+?)_v(\d+)\)")
-#: Of CUDA for Windows.
-_ABSENT = {"cudaWGLGetDevice"}
+#: Of CUDA for Windows, and a function that cuda.h defines.
+_ABSENT = {"cudaWGLGetDevice", "cuGetProcAddress_v2_ptsz"}
 
 
 def runtime_files(includes: Sequence[Path]) -> dict[str, str]:
@@ -218,7 +218,7 @@ def driver_files(includes: Sequence[Path]) -> dict[str, str]:
     forwards = _same_forms(header) | _per_thread(header, functions)
     missing = [
         f'MISSING({name}, "{renamed.get(name, "")}")'
-        for name in sorted(functions.keys() - forwards.keys())
+        for name in sorted(functions.keys() - forwards.keys() - _ABSENT)
     ]
     return {
         "attributes.h": table("libcuda", "attributes.txt", "[CU_DEVICE_ATTRIBUTE_{}] = {},"),

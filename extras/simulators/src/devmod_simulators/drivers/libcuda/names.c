@@ -59,12 +59,15 @@ static int first_version(const char *name) {
     return 0;
 }
 
-/* Return whether a name ends with a version, as in cuMemAlloc_v2: such names are those of the
- * library, and not of the API. */
+/* Return whether a name ends with a version or a default stream, as in cuMemAlloc_v2 and
+ * cuMemcpy_ptds: such names are those of the library, and not of the API. */
 static bool has_form(const char *symbol) {
-    size_t length = strlen(symbol);
-    return length > 3 && symbol[length - 3] == '_' && symbol[length - 2] == 'v' &&
-           isdigit((unsigned char)symbol[length - 1]);
+    const char *end = strrchr(symbol, '_');
+    if (!end)
+        return false;
+    if (strcmp(end, "_ptsz") == 0 || strcmp(end, "_ptds") == 0)
+        return true;
+    return end[1] == 'v' && isdigit((unsigned char)end[2]) && !end[3];
 }
 
 /* The functions of alone/unsupported.c. */
