@@ -59,17 +59,16 @@ def variables(library_path: str) -> dict[str, str]:
     runtimes = _runtimes()
     nvcc = find_nvcc()
     version = _major_version(nvcc) if nvcc else max(runtimes, default="")
-    folder = ""
-    if version in runtimes:
-        folder = _link_folder(version, runtimes[version])
-        # Programs that load libraries at run time look for names without a version too.
-        values["LD_LIBRARY_PATH"] = os.pathsep.join([folder, values["LD_LIBRARY_PATH"]])
+    runtime = runtimes.get(version)
+    folder = _link_folder(version, runtime)
+    # Programs that load libraries at run time look for names without a version too.
+    values["LD_LIBRARY_PATH"] = os.pathsep.join([folder, values["LD_LIBRARY_PATH"]])
     if not nvcc:
         return values
     if not find_program("nvcc"):
         path = os.environ.get("PATH", os.defpath)
         values["PATH"] = os.pathsep.join([path, os.path.dirname(nvcc)])
-    if not folder:
+    if runtime is None:
         return values
     # nvcc splits the variable at spaces, and reads quotes.
     flags = [os.environ.get("NVCC_APPEND_FLAGS", ""), f'--cudart shared -L "{folder}"']
@@ -105,18 +104,17 @@ def _major_version(nvcc: str) -> str:
     return match[1]
 
 
-def _link_folder(version: str, runtime: Path) -> str:
+def _link_folder(version: str, runtime: Path | None) -> str:
     """Return a folder with the names by which linkers, CMake and programs look for NVIDIA's
-    libraries, of a major version.
+    libraries, of a major version and its runtime, if there is one.
 
     The static runtime is the shared one too: a linker looks at what a file contains.
     """
     folder = Path(program_cache(KIND, f"links{version}"))
-    targets = {
-        "libcudart.so": runtime,
-        "libcudart_static.a": runtime,
-        "libcuda.so": libcuda.build(),
-    }
+    targets = {"libcuda.so": libcuda.build()}
+    if runtime is not None:
+        targets["libcudart.so"] = runtime
+        targets["libcudart_static.a"] = runtime
     for nvrtc in _files_of_wheels(f"*/lib/libnvrtc.so.{version}")[:1]:
         targets["libnvrtc.so"] = nvrtc
         # It loads its part of a name with the whole version by itself.
