@@ -240,6 +240,14 @@ def test_there_is_a_gap_between_two_allocations() -> None:
     assert errors.cuCtxSynchronize() == "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
+def test_large_allocations_start_at_pages() -> None:
+    """Taichi counts on it: it aligns what it divides an allocation into."""
+    sizes = [512, 1 << 20, 1, 5 << 20, (1 << 20) - 1, 3 << 20]
+    pointers = [int(driver.cuMemAlloc(size)) for size in sizes]
+    assert [pointer % (2 << 20) for pointer in pointers[1::2]] == [0, 0, 0]
+    assert [pointer % 512 for pointer in pointers] == [0] * 6
+
+
 @pytest.mark.volume_but
 def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
     function, first, second = (

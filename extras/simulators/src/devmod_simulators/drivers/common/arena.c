@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 enum { ALIGNMENT = 512, GAP = 4096, PATTERN_BYTES = 4 << 20, PATTERN = 0xa5 };
+enum { LARGE = 1 << 20, PAGE = 2 << 20 };
 
 typedef struct {
     Block *blocks; /* sorted by start */
@@ -113,15 +114,26 @@ Block *arena_block(uint64_t address, uint64_t size) {
     return offset < block->size && size <= block->size - offset ? block : NULL;
 }
 
+static uint64_t aligned(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) / alignment * alignment;
+}
+
 static uint64_t rounded(uint64_t size) {
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return aligned(size, ALIGNMENT);
+}
+
+/* Return the alignment of a block. NVIDIA's driver gives large ones pages of their own, which
+ * programs rely on. */
+static uint64_t alignment_of(uint64_t size) {
+    return size < LARGE ? ALIGNMENT : PAGE;
 }
 
 /* Return an address behind `from` with `size` free bytes and gaps at both ends, or 0. */
 static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, uint64_t size) {
     for (size_t i = index_behind(slice, from);; i++) {
         if (i && slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP > from)
-            from = rounded(slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP);
+            from = slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP;
+        from = aligned(from, alignment_of(size));
         uint64_t next = i < slice->count ? slice->blocks[i].start : end;
         if (from + size + GAP <= next)
             return from;
@@ -163,7 +175,7 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
     (*block)->device = device;
     (*block)->owner = owner;
     slice->used += rounded(size);
-    slice->cursor = rounded(address + size + GAP);
+    slice->cursor = address + size + GAP;
     arena_renew(*block);
     return 0;
 }
