@@ -78,6 +78,28 @@ def test_a_launch_that_cannot_be_is_an_error() -> None:
     assert run_source(source, 1, 1, [y, 1, 1], "-rdc=true")[0] == 0
 
 
+def test_a_kernel_allocates_memory_for_those_that_it_launches() -> None:
+    source = """
+    __global__ void child(int *p, int *y) { y[threadIdx.x] = p[threadIdx.x] + 1; }
+    extern "C" __global__ void k(int *y)
+    {
+        int *p, *none = y, id = threadIdx.x;
+        y[8 + id] = cudaMalloc((void **)&p, 8);
+        p[0] = id * 10;
+        p[1] = id * 10 + 5;
+        child<<<1, 2>>>(p, y + 2 * id);
+        y[12 + id] = cudaMalloc((void **)&none, 1ull << 40);
+        y[16 + id] = none != 0;
+        int *other;
+        cudaMalloc((void **)&other, 4);
+        y[20 + id] = cudaFree(other) + cudaFree(0);
+        y[24 + id] = cudaFree(other);
+    }"""
+    y = run_source(source, 1, 4, [np.zeros(28, np.int32)], "-rdc=true")
+    errors = [0] * 4 + [2] * 4 + [0] * 4 + [0] * 4 + [1] * 4
+    assert y.tolist() == [1, 6, 11, 16, 21, 26, 31, 36, *errors]
+
+
 @pytest.mark.parametrize(("size", "kinds"), [(64, []), (32, ["out of bounds (write)"])])
 def test_the_checks_see_the_kernels_that_a_kernel_launches(size: int, kinds: list[str]) -> None:
     machine = Machine(1 << 24)

@@ -21,7 +21,9 @@ from devmod_simulators.ptx.ptx_types import U32, U64, Array, Function
 
 #: The prefix of the functions of a device's CUDA runtime, as its headers name them.
 PREFIX = "__cudaCDP2"
-#: cudaErrorInvalidConfiguration, cudaErrorLaunchMaxDepthExceeded, cudaErrorMemoryAllocation.
+#: cudaErrorInvalidValue, cudaErrorInvalidConfiguration, cudaErrorLaunchMaxDepthExceeded,
+#: cudaErrorMemoryAllocation.
+_INVALID_VALUE = 1
 _INVALID_CONFIGURATION = 9
 _TOO_DEEP = 65
 _NO_MEMORY = 2
@@ -157,6 +159,27 @@ def make_handle(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     put_result(lanes, results, np.zeros(1, U32))
 
 
+def allocate(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
+    """Allocate memory of the heap for each lane, as malloc does."""
+    (places,) = argument(lanes, arguments[0], U64)
+    (sizes,) = argument(lanes, arguments[1], U64)
+    heap = heap_of(lanes)
+    addresses = np.array([heap.allocate(int(size)) for size in sizes], U64)
+    save("", U64)(lanes, places, [addresses])
+    put_result(lanes, results, np.where(addresses == 0, _NO_MEMORY, 0).astype(U32))
+
+
+def release(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
+    """Free memory of the heap of each lane."""
+    (addresses,) = argument(lanes, arguments[0], U64)
+    errors = np.zeros(lanes.count, U32)
+    heap = heap_of(lanes)
+    for lane, address in enumerate(addresses.tolist()):
+        if address and not heap.release(address):
+            errors[lane] = _INVALID_VALUE
+    put_result(lanes, results, errors)
+
+
 def succeed(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     """Do nothing: all launches are in one order."""
     put_result(lanes, results, np.zeros(1, U32))
@@ -183,6 +206,8 @@ _FUNCTIONS = {
     "EventRecord": succeed,
     "EventRecordWithFlags": succeed,
     "EventDestroy": succeed,
+    "Malloc": allocate,
+    "Free": release,
     "GetLastError": last_error,
     "PeekAtLastError": peek_error,
 }
