@@ -111,7 +111,7 @@ def test_programs_are_judged_by_exit_code_and_output(
     for name in ("wrong", "fails", "hangs"):
         table += f'{name} = {{ script = "{name}.sh" }}\n'
     output = run(PROGRAMS.format(table))
-    assert "passed right: PASS, exit code 0\n" in output
+    assert re.search(r"^passed right: PASS, exit code 0, \d+ s$", output, re.MULTILINE)
     assert "Programs: fails: the cause is not known: PASS\n\nexit code 3\n" in output
     reasons = "1: sums; 1: unknown; 1: too slow"
     assert output.endswith(f"{HEAD}| Programs | 1 | 3 | 0 | {reasons} |\n")
@@ -150,6 +150,23 @@ def test_a_suite_that_cannot_be_installed_is_not_run(
     monkeypatch.setattr(peers_simulated, "environment", fail)
     expected = "| a | 0 | 0 | 0 | not run: no such package |\n"
     assert run('[a]\ntitle = "a"\n') == HEAD + expected
+
+
+def test_an_environment_has_what_its_distributions_require() -> None:
+    """No index has them yet."""
+    names = set()
+    needed = set()
+    for each in peers_simulated.DISTRIBUTIONS:
+        folder, _, extra = each.rstrip("]").partition("[")
+        text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+        project = tomllib.loads(text)["project"]
+        names.add(project["name"])
+        requirements = list(project["dependencies"])
+        if extra:
+            requirements += project["optional-dependencies"][extra]
+        needed |= {re.split(r"[^\w-]", each)[0] for each in requirements}
+    assert {name for name in needed if name.startswith("devmod-")} - names == set()
+    assert "llvmlite" in needed
 
 
 def test_the_data_file_names_what_its_scripts_use() -> None:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ DATA = Path(__file__).with_suffix(".toml")
 FOLDER = ROOT / "build" / "peers-simulated"
 DISTRIBUTIONS = (
     *("core", "compilers/readers", "compilers/wgsl", "compilers/targets"),
-    *("plugins/runtime", "workbench", "extras/simulators"),
+    *("plugins/runtime", "workbench", "extras/simulators[compiled]"),
 )
 #: A worker that a test ends or blocks is followed by one for the other tests.
 PYTEST = (
@@ -171,12 +172,14 @@ def run_programs(suite: Suite, words: dict[str, str]) -> Results:
     for name, program in programs(suite, words).items():
         own = words | suite["default"] | program | {"name": name}
         folder = copy_of(Path(Template(own["folder"]).substitute(own)), Path(words["work"]))
+        began = time.monotonic()
         ended, output = run(suite["run"], own, folder, suite["seconds"])
         state = "failed"
         if ended == "exit code 0" and re.search(own["expect"], output):
             state = "passed"
         results[name] = (state, f"{output}\n{ended}")
-        print(f"{state} {name}: {' '.join(output.split())[-100:]}, {ended}", flush=True)
+        took = f"{time.monotonic() - began:.0f} s"
+        print(f"{state} {name}: {' '.join(output.split())[-100:]}, {ended}, {took}", flush=True)
     return results
 
 
