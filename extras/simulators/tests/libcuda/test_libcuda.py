@@ -332,3 +332,34 @@ def test_ranges_of_managed_memory_are_prefetched_and_discarded_together() -> Non
     driver.cuStreamSynchronize(stream)
     assert read(pair[1], 1) != [7]
     assert places() == [0, 0]
+
+
+def test_a_batch_of_copies_is_in_the_order_of_its_stream(standin: StandinDriver) -> None:
+    stream, source = driver.cuStreamCreate(1), zeros(4)
+    first, second = zeros(4), zeros(4)
+    # The order of accesses, and places for hints.
+    hints = (ctypes.c_int * 12)(1, 0, 0, 0, 0, 0, 3)
+    to = (ctypes.c_uint64 * 2)(int(first), int(second))
+    start = (ctypes.c_uint64 * 2)(int(source), int(source))
+    sizes, firsts = (ctypes.c_size_t * 2)(16, 8), (ctypes.c_size_t * 2)(0, 1)
+    failed = ctypes.c_size_t(5)
+
+    def copy(count: int, hint_count: int, handle: int, *more: Any, name: str = "_v2") -> int:
+        function = getattr(standin.api, f"cuMemcpyBatchAsync{name}")
+        numbers = (ctypes.c_size_t(count), hints, firsts, ctypes.c_size_t(hint_count))
+        return int(function(to, start, sizes, *numbers, *more, ctypes.c_void_p(handle)))
+
+    driver.cuMemsetD32Async(source, 7, 4, stream)
+    assert copy(2, 1, int(stream)) == 0
+    assert (read(first), read(second)) == ([0] * 4, [0] * 4)
+    driver.cuStreamSynchronize(stream)
+    assert (read(first), read(second)) == ([7] * 4, [7, 7, 0, 0])
+
+    wrong = [(2, 1, 0), (2, 1, 1), (0, 1, int(stream)), (1, 2, int(stream)), (2, 0, int(stream))]
+    assert [copy(*each) for each in wrong] == [1] * 5
+    hints[0] = 4
+    assert copy(2, 1, int(stream)) == 1
+    hints[0], firsts[1] = 2, 0
+    assert copy(2, 2, int(stream)) == 1
+    assert copy(2, 1, int(stream), ctypes.byref(failed), name="") == 0
+    assert failed.value == 2**64 - 1

@@ -101,3 +101,35 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async) {
 FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false))
 FORWARD(cuMemcpy3D_v2_ptds, CURRENT, copy_3d(pCopy, CU_STREAM_PER_THREAD, false))
 FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true))
+
+/* Several at once: the attributes are hints, which are checked. */
+static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *sizes,
+                           size_t count, const CUmemcpyAttributes *hints, const size_t *firsts,
+                           size_t hint_count, CUstream stream) {
+    CHECK(to && from && sizes && count && hints && firsts, CUDA_ERROR_INVALID_VALUE);
+    CHECK(hint_count && hint_count <= count && !firsts[0], CUDA_ERROR_INVALID_VALUE);
+    CHECK(stream && stream != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < hint_count; i++) {
+        CHECK(!i || firsts[i] > firsts[i - 1], CUDA_ERROR_INVALID_VALUE);
+        CHECK(firsts[i] < count, CUDA_ERROR_INVALID_VALUE);
+        CHECK(hints[i].srcAccessOrder >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+                  hints[i].srcAccessOrder <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
+              CUDA_ERROR_INVALID_VALUE);
+    }
+    for (size_t i = 0; i < count; i++)
+        TRY(copy_linear(to[i], from[i], sizes[i], stream, true, 0));
+    return CUDA_SUCCESS;
+}
+
+FORWARD(cuMemcpyBatchAsync, CURRENT,
+        copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream))
+
+/* The form of CUDA 12.8, which tells the copy that failed. */
+#undef cuMemcpyBatchAsync
+CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                                    size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+                                    size_t numAttrs, size_t *failIdx, CUstream hStream) {
+    if (failIdx)
+        *failIdx = SIZE_MAX; /* CUDA's answer where no single copy is the reason */
+    return cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+}
