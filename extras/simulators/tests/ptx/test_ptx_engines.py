@@ -89,14 +89,22 @@ LOOP = "W: add.u32 %t, %t, 1; setp.lt.u32 %q, %t, %n; @%q bra W;"
 WHY = {"k": "it has not run for as long as its compilation takes"}
 
 
+MANY = "add.u32 %t, %t, 1;" * engine.MANY_INSTRUCTIONS
+
+
 @pytest.mark.parametrize(
-    ("body", "grid", "compiled"), [("", 4, 0), ("", 8, 1), (LOOP, 4, 1)], ids=str
+    ("body", "grid", "compiled"),
+    [("", 4, 0), ("", 8, 1), (LOOP, 4, 1), (MANY, 8, 0), (LOOP + MANY, 4, 1), (LOOP * 400, 4, 0)],
+    ids=["short", "wide", "loop", "many", "many with a loop", "most"],
 )
-def test_a_small_kernel_waits_for_its_compilation_if_it_may_run_for_long(
+def test_a_kernel_waits_for_its_compilation_if_it_may_run_for_long(
     body: str, grid: int, compiled: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "COMPILE_SECONDS", 100)
     monkeypatch.setattr(engine, "MANY_THREADS", 8 * 32)
+    monkeypatch.setattr(engine, "MANY_WITH_LOOPS", 1000)
+    for number in range(body.count("W:")):
+        body = body.replace("W:", f"L{number}:", 1).replace("bra W", f"bra L{number}", 1)
     launched(f"{body} st.global.u32 [%y], %v;", grid, 32)
     assert executed() == (compiled, 1 - compiled)
     assert engines.reasons == ({} if compiled else WHY)
@@ -107,9 +115,10 @@ def test_a_kernel_is_compiled_when_it_has_run_for_as_long(
     body: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "MANY_THREADS", 1 << 30)
+    monkeypatch.setattr(engine, "MANY_WITH_LOOPS", engine.MANY_INSTRUCTIONS)
     monkeypatch.setattr(engine, "COMPILE_SECONDS", 100)
     if body:
-        body += "add.u32 %t, %t, 1;" * engine.MANY_INSTRUCTIONS
+        body += MANY
     module = Module(f"{HEAD}{body} st.global.u32 [%y], %v; ret; }}")
     program: Any = module.program("k")
     program.tier = engine.Tier(program)

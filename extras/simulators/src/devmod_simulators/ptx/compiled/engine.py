@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 #: The fewest instructions of a kernel that is compiled while the interpreter runs its launches.
 MANY_INSTRUCTIONS = 500
+#: The same for a kernel with loops, whose launches may take the interpreter any time: compilation
+#: takes about a second for this many.
+MANY_WITH_LOOPS = 4000
 #: The threads of a launch for which compilation and execution of code without loops take as long as
 #: the interpreter.
 MANY_THREADS = 1 << 18
@@ -441,8 +444,10 @@ class Tier:
 
     def compiles(self, launch: Launch) -> bool:
         """Return whether a launch waits for the compilation: one that may run for long."""
+        if self.has_loops:
+            return self.count < MANY_WITH_LOOPS
         threads = math.prod(launch.grid) * math.prod(launch.block)
-        return self.is_small and (self.has_loops or threads >= MANY_THREADS)
+        return self.is_small and threads >= MANY_THREADS
 
 
 def _tier(program: Program) -> Tier:
