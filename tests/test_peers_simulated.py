@@ -129,6 +129,20 @@ def test_programs_are_found_by_a_pattern(run: Callable[..., str], tmp_path: Path
     assert run(text).endswith(f"{HEAD}| Programs | 2 | 0 | 0 |  |\n")
 
 
+def test_a_program_without_a_folder_has_an_empty_one(
+    run: Callable[..., str], tmp_path: Path
+) -> None:
+    output = run("""
+[peer]
+title = "Programs"
+run = 'pwd; test -z "$(find . -name "*.sh")" && echo PASS'
+seconds = 120
+default = { expect = "peer-work/right\\nPASS" }
+programs = { right = {} }
+""")
+    assert output.endswith(f"{HEAD}| Programs | 1 | 0 | 0 |  |\n")
+
+
 def test_a_suite_without_sources_is_not_run(run: Callable[..., str]) -> None:
     text = '[{0}]\ntitle = "{0}"\nsource = "OTHER"\n'
     expected = "| b | 0 | 0 | 0 | not run: OTHER names no folder |\n"
@@ -171,8 +185,19 @@ def test_an_environment_has_what_its_distributions_require() -> None:
 
 def test_the_data_file_names_what_its_scripts_use() -> None:
     data = tomllib.loads(peers_simulated.DATA.read_text(encoding="utf-8"))
-    assert list(data) == ["numba-cuda", "cuda-core", "pycuda", "tinygrad", "triton", "hecbench"]
-    assert len(data["hecbench"]["programs"]) == 65
+    assert {name: len(suite.get("programs", "")) for name, suite in data.items()} == {
+        "numba-cuda": 0,
+        "cuda-core": 0,
+        "cuda-bindings": 0,
+        "pycuda": 0,
+        "taichi": 4,
+        "tinygrad": 0,
+        "triton": 0,
+        "hecbench": 65,
+        "cuda-samples": 29,
+        "rodinia": 7,
+        "cub": 8,
+    }
     for suite in data.values():
         assert ("$pytest" in suite["run"]) != ("default" in suite)
         for pattern, _ in suite.get("causes", []):

@@ -171,7 +171,7 @@ def run_programs(suite: Suite, words: dict[str, str]) -> Results:
     results: Results = {}
     for name, program in programs(suite, words).items():
         own = words | suite["default"] | program | {"name": name}
-        folder = copy_of(Path(Template(own["folder"]).substitute(own)), Path(words["work"]))
+        folder = folder_of(own)
         began = time.monotonic()
         ended, output = run(suite["run"], own, folder, suite["seconds"])
         state = "failed"
@@ -190,6 +190,16 @@ def programs(suite: Suite, words: dict[str, str]) -> dict[str, dict[str, str]]:
         for path in sorted(Path(words["source"]).glob(suite["files"])):
             results[path.name] = {"folder": str(path.parent)}
     return results
+
+
+def folder_of(program: dict[str, str]) -> Path:
+    """Return a copy of the folder of a program, or a new folder if it has none."""
+    work = Path(program["work"])
+    if "folder" in program:
+        return copy_of(Path(Template(program["folder"]).substitute(program)), work)
+    folder = work / program["name"]
+    folder.mkdir()
+    return folder
 
 
 def copy_of(folder: Path, work: Path) -> Path:
