@@ -377,3 +377,20 @@ def test_a_destroyed_node_and_a_destroyed_graph(standin: StandinDriver, graph: A
     kinds = [text.rpartition(" ")[2] for text in standin.violations]
     assert kinds == ["graph-nodes", "graphs"]
     standin.reset()
+
+
+def test_a_capture_into_a_graph_ends_without_a_result(standin: StandinDriver) -> None:
+    """NVIDIA's sample graphConditionalNodes passes NULL."""
+    stream, graph, memory = driver.cuStreamCreate(1), driver.cuGraphCreate(0), zeros(4)
+    handle = ctypes.c_void_p(int(stream))
+    driver.cuStreamBeginCaptureToGraph(stream, graph, [], None, 0, RELAXED)
+    driver.cuMemsetD32Async(memory, 7, 4, stream)
+    assert standin.api.cuStreamEndCapture(handle, None) == 0
+    driver.cuGraphLaunch(driver.cuGraphInstantiate(graph, 0), stream)
+    driver.cuStreamSynchronize(stream)
+    assert read(memory) == [7] * 4
+
+    assert standin.api.cuStreamEndCapture(handle, None) == 1
+    driver.cuStreamBeginCapture(stream, RELAXED)
+    assert standin.api.cuStreamEndCapture(handle, None) == 1
+    driver.cuGraphDestroy(driver.cuStreamEndCapture(stream))

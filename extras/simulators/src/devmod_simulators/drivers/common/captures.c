@@ -218,10 +218,12 @@ static bool joined(const Graph *graph, const Front *origin) {
 
 int capture_end(void *handle, void **result) {
     Stream *stream;
-    CHECK(result, CODE_INVALID_VALUE);
-    *result = NULL;
+    if (result)
+        *result = NULL;
     TRY(stream_of(handle, &stream));
     Front *side = stream->capture;
+    /* A caller that captures into a graph of its own needs no result. */
+    CHECK(result || (side && !side->capture->own_graph), CODE_INVALID_VALUE);
     CHECK(side, CODE_ILLEGAL_STATE);
     Capture *capture = side->capture;
     CHECK(capture->origin == stream, CODE_STREAM_CAPTURE_UNMATCHED);
@@ -239,7 +241,7 @@ int capture_end(void *handle, void **result) {
     capture->graph->captures = false;
     if (code && capture->own_graph)
         graph_release(capture->graph);
-    if (!code)
+    if (!code && result)
         *result = capture->graph->handle;
     return code;
 }
