@@ -5,11 +5,13 @@ pyopencl as their arguments.
 from __future__ import annotations
 
 import re
+from collections import deque
 from functools import cached_property, lru_cache, partial
 from itertools import chain, repeat, starmap
 from math import prod
 from operator import mul
 from struct import Struct, calcsize
+from types import CodeType, FunctionType
 
 from devmod.backend import (
     STRUCT_FORMATS,
@@ -267,10 +269,10 @@ class OpenCLKernel(Kernel):
                 image_type = params[number].type
             _check_argument(info, number, kind, image_type, space)
 
-        # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop
-        # and list.append are atomic.
-        self._free = [handle]
-        self._plain: list[_PlainKernel] = []
+        # Kernel objects that no call is using. Only one thread sets the arguments of one; pop and
+        # append of a deque are atomic. A list of one item frees its memory with each pop.
+        self._free = deque([handle])
+        self._plain: deque[_PlainKernel] = deque()
         self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
         self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
@@ -364,16 +366,8 @@ class OpenCLKernel(Kernel):
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes"
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Values], None]:
-        make_call = _call_maker(self._objects, self._scalars)
-        call = make_call(
-            stream.queue,
-            *shape,
-            self._free,
-            self._new,
-            _enqueue_for(stream),
-            _driver.Error,
-            self._launch_error,
-        )
+        code = _call_code(self._objects, self._scalars)
+        call = self._function(code, stream, shape, self._free, self._new)
         if self._images:
             return lambda values: call(self._with_handles(values))
         if not self._pointers:
@@ -405,18 +399,44 @@ class OpenCLKernel(Kernel):
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         packer = Struct(f"<{''.join(formats)}")
         no_objects = (_UNSET,) * len(formats)
-        make_call = _plain_call_maker(self._objects, self._scalars)
-        return make_call(
-            stream.queue,
-            *shape,
+        return self._function(
+            _plain_call_code(self._objects, self._scalars),
+            stream,
+            shape,
             self._plain,
             partial(self._new_plain, packer, formats, no_objects),
-            _enqueue_for(stream),
-            _driver.Error,
-            self._launch_error,
-            packer.pack,
-            no_objects,
+            pack=packer.pack,
+            NO_OBJECTS=no_objects,
+            ConversionError=ConversionError,
         )
+
+    def _function(
+        self,
+        code: CodeType,
+        stream: OpenCLStream,
+        shape: Any,
+        free: deque[Any],
+        new: Callable[[], Any],
+        **names: Any,
+    ) -> Callable[..., None]:
+        """Return the function of a code that queues launches of one shape.
+
+        Its names are globals: Python copies all cells of a closure at each call. It has a copy of
+        the code, which Python specializes for one dictionary of globals.
+        """
+        size, block = shape
+        names |= {
+            "queue": stream.queue,
+            "size": size,
+            "block": block,
+            "take": free.pop,
+            "give": free.append,
+            "new": new,
+            "enqueue": _enqueue_for(stream),
+            "Error": _driver.Error,
+            "explain": self._launch_error,
+        }
+        return FunctionType(code.replace(), names)
 
     def _new_plain(
         self, packer: Struct, formats: Sequence[str], no_objects: Sequence[object]
@@ -611,10 +631,8 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
 
 
 @lru_cache(256)
-def _call_maker(
-    objects: tuple[int, ...], scalars: tuple[int, ...]
-) -> Callable[..., Callable[[Values], None]]:
-    """Return the maker of the function that queues a launch with the values of a kernel, unrolled
+def _call_code(objects: tuple[int, ...], scalars: tuple[int, ...]) -> CodeType:
+    """Return the code of the function that queues a launch with the values of a kernel, unrolled
     over the arguments: a loop takes three times as long.
 
     Parameters
@@ -629,14 +647,12 @@ def _call_maker(
     if objects:
         pairs = [f"{number}, values[{number}], " for number in objects]
         setters.insert(0, f"    handle._set_arg_multi(({''.join(pairs)}))")
-    return _compiled_maker("values", ["handle = item", "try:", *setters])
+    return _compiled_code("values", ["handle = item", "try:", *setters])
 
 
 @lru_cache(256)
-def _plain_call_maker(
-    objects: tuple[int, ...], scalars: tuple[int, ...]
-) -> Callable[..., Callable[..., None]]:
-    """Return the maker of the function that queues a plain launch. For two arrays and a number it
+def _plain_call_code(objects: tuple[int, ...], scalars: tuple[int, ...]) -> CodeType:
+    """Return the code of the function that queues a plain launch. For two arrays and a number it
     is::
 
         def call(v0, v1, v2):
@@ -675,7 +691,7 @@ def _plain_call_maker(
         lines = [f"    set_objects(({', '.join(pairs)}))"]
     if not scalars:
         taken = "handle, set_objects = item"
-        return _compiled_maker(", ".join(places), [taken, "try:", *lines])
+        return _compiled_code(", ".join(places), [taken, "try:", *lines])
 
     kept = "".join([f"l{number}, " for number in scalars])
     given = "".join([f"{places[number]}, " for number in scalars])
@@ -699,14 +715,15 @@ def _plain_call_maker(
         f"            item[3] = ({given})",
     ]
     taken = f"handle, set_objects, last, ({kept}), parts, memory = item"
-    return _compiled_maker(", ".join(places), [taken, "try:", *lines])
+    return _compiled_code(", ".join(places), [taken, "try:", *lines])
 
 
-def _compiled_maker(parameters: str, setters: Sequence[str]) -> Callable[..., Any]:
-    """Return the maker of a function that takes a kernel object from the pool, sets its arguments
+def _compiled_code(parameters: str, setters: Sequence[str]) -> CodeType:
+    """Return the code of a function that takes a kernel object from the pool, sets its arguments
     and queues it.
     """
     lines = [
+        f"def call({parameters}):",
         # Atomic: only one thread sets the arguments of one kernel object.
         "try: item = take()",
         "except IndexError: item = new()",
@@ -716,12 +733,10 @@ def _compiled_maker(parameters: str, setters: Sequence[str]) -> Callable[..., An
         "except Error as error: raise explain(error) from error",
         "give(item)",
     ]
-    body = "\n    ".join([f"  def call({parameters}):", *lines])
-    head = "def make(queue, size, block, free, new, enqueue, Error, explain, pack=None, NO_OBJECTS=()):"
-    text = f"{head}\n  take, give = free.pop, free.append\n{body}\n  return call"
-    space: dict[str, Any] = {"ConversionError": ConversionError}
-    exec(text, space)  # noqa: S102 - it has no text but the numbers of arguments
-    return space["make"]  # type: ignore[no-any-return]
+    space: dict[str, Any] = {}
+    exec("\n    ".join(lines), space)  # noqa: S102 - it has no text but the numbers of arguments
+    code: CodeType = space["call"].__code__
+    return code
 
 
 #: The classes of buffers. A pool of memory (`pyopencl.tools.MemoryPool`) has one of its own.

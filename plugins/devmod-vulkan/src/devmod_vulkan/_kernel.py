@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 
 from devmod_runtime import Kernel, LaunchConfig
@@ -26,7 +27,8 @@ class VulkanKernel(Kernel):
     def __init__(self, pipeline: Pipeline, device: VulkanDevice, shader: Shader) -> None:
         self._set_shader(device, shader, pipeline.places)
         self._pipeline = pipeline
-        self._free: list[Launchable] = []
+        # A list of one item frees its memory with each pop.
+        self._free: deque[Launchable] = deque()
 
     def _set_shader(self, device: VulkanDevice, shader: Shader, places: Places) -> None:
         self._device = device

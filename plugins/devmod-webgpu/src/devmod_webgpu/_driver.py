@@ -80,7 +80,7 @@ class Dispatch(NamedTuple):
     groups: Sequence[tuple[int, Any]]
     blocks: tuple[int, int, int]
     error: Callable[[Exception], Exception]
-    unused: list[Any]
+    unused: list[Any] | deque[Any]
     uniforms: Any
 
 

@@ -4,6 +4,7 @@ prepared launch encodes its commands each time.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import NamedTuple
 
@@ -67,10 +68,10 @@ class WebGPUKernel(Kernel):
         ]
         #: Whether the shader declares some buffers as read-only and others as writable.
         self._is_mixed = len({each.type for each in self._buffers}) > 1
-        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may
+        # Uniform buffers that no call uses. pop and append of a deque are atomic. A buffer may
         # be reused as soon as its launch is in the queue (in a batch, when it is submitted),
         # because the next write follows the launch in the queue.
-        self._free: list[list[list[Any]]] = []
+        self._free: deque[list[list[Any]]] = deque()
         if constants is not None:  # else a call is refused
             self._recipe = (shaders, text, info.name, constants)
             self._default = self._build(self._first_unfiltered())

@@ -4,6 +4,7 @@ with packed parameters.
 
 from __future__ import annotations
 
+from collections import deque
 from ctypes import create_string_buffer
 from functools import partial
 from itertools import repeat
@@ -401,9 +402,9 @@ class DriverKernel(Kernel):
         # Every call runs this function, so it uses local names.
         pack = self.pack
         lock = stream.lock
-        # Launches that no call is using. Only one thread writes to a parameter block; list.pop and
-        # list.append are atomic.
-        free = [self._new_launch(stream, shape)]
+        # Launches that no call is using. Only one thread writes to a parameter block; pop and
+        # append of a deque are atomic. A list of one item frees its memory with each pop.
+        free = deque([self._new_launch(stream, shape)])
         take = free.pop
         give = free.append
 
