@@ -123,6 +123,29 @@ def test_memory_is_freed_after_the_launches_that_use_it(
             driver.call("destroy_stream", handle)
 
 
+def test_a_free_waits_for_the_context_once_for_a_closed_stream(
+    device: Any, add: Any, standin: Standin
+) -> None:
+    """A wait for the context ends the capture of any stream in it."""
+    core = pytest.importorskip("cuda.core")
+    owner = core.Device(0)
+    with device.context:
+        owner.set_current()
+        stream = owner.create_stream()
+    a, b, c, *others = (device.zeros(64, "float32") for _ in range(6))
+    add(a, b, c, 64, grid=1, block=64, stream=stream)
+    gc.collect()
+    waits = standin.calls("cuCtxSynchronize")
+    del a
+    assert standin.calls("cuCtxSynchronize") == waits  # an open stream can be asked
+    add(b, b, c, 64, grid=1, block=64, stream=stream)
+    stream.close()
+    del b, c
+    others.clear()
+    assert standin.calls("cuCtxSynchronize") == waits + 1
+    device.synchronize()
+
+
 def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(
     device: Any, add: Any, standin: Standin
 ) -> None:

@@ -218,6 +218,31 @@ def test_a_launch_of_an_adopted_queue_waits_for_nothing(caller: Caller, twice: A
     assert seen.tolist() == [4] * 64
 
 
+@pytest.mark.parametrize("has_device", [False, True])
+def test_memory_is_freed_after_the_work_in_a_queue_that_is_gone(
+    caller: Caller, twice: Any, has_device: bool
+) -> None:
+    """OpenCL keeps a queue and buffers until their commands are complete."""
+    cl = caller.cl
+    queue, other = caller.queue(), caller.queue()
+    device: Any = devmod.device(queue if has_device else caller.context)
+    x = device.from_numpy(np.ones(64, np.float32))
+    out = caller.buffer(np.zeros(64))
+    gate = cl.UserEvent(caller.context)
+    cl.enqueue_barrier(queue, wait_for=[gate])
+    twice(x, grid=1, block=64, stream=queue)
+    copied = cl.enqueue_copy(queue, out, x.memory)
+    queue.flush()
+    del x, device, queue
+    gc.collect()
+    # What is allocated now must not be the memory of the pending launch.
+    taken = [caller.buffer(np.full(64, 9)) for _ in range(8)]
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    copied.wait()
+    assert caller.read(other, out) == [2] * 64
+    assert [caller.read(other, each) for each in taken] == [[9] * 64] * 8
+
+
 def test_a_queue_with_timestamps_measures(caller: Caller, twice: Any) -> None:
     profiling = caller.cl.command_queue_properties.PROFILING_ENABLE
     device = devmod.device(caller.queue(properties=profiling))

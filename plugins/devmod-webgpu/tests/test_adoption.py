@@ -97,6 +97,30 @@ def test_launches_are_in_the_order_of_the_callers_commands(gpu: Any, twice: Any)
     assert [values_of(gpu, each) for each in seen] == [[6] * 4, [24] * 4, [10] * 4]
 
 
+@pytest.mark.parametrize("has_device", [False, True])
+def test_memory_is_freed_after_the_work_in_a_queue_that_is_gone(
+    gpu: Any, twice: Any, has_device: bool
+) -> None:
+    """wgpu keeps buffers until the commands with them are complete."""
+    device = devmod.device(gpu)
+    out = buffer_of(gpu, [0] * 4)
+    launch = {} if has_device else {"stream": gpu.queue}
+    function = twice.on(device) if has_device else twice
+    for _ in range(20):
+        x = device.from_numpy(np.ones(1 << 16, np.float32))
+        for _ in range(3):
+            function(x, grid=1 << 10, **launch)
+        encoder = gpu.create_command_encoder()
+        encoder.copy_buffer_to_buffer(x.memory, 0, out, 0, 16)
+        gpu.queue.submit([encoder.finish()])
+        del x
+    del device, function, launch
+    gc.collect()
+    taken = [buffer_of(gpu, [9] * (1 << 16)) for _ in range(4)]
+    assert values_of(gpu, out) == [8] * 4
+    assert all(values_of(gpu, each)[:4] == [9] * 4 for each in taken)
+
+
 def test_a_call_with_buffers_of_the_caller_neither_waits_nor_copies(
     gpu: Any, twice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,3 +256,51 @@ def test_an_error_of_the_driver(
     )
     vendor.succeed()
     assert devmod.device(stream).kind == vendor.kind
+
+
+@pytest.mark.each_driver
+@pytest.mark.parametrize("has_device", [False, True])
+@pytest.mark.parametrize("state", ["open", "closed", "left", "closed and left"])
+def test_memory_is_freed_after_the_work_in_a_stream_of_the_caller(
+    state: str, has_device: bool, device: Any, add: Any, vendor: Vendor, standin: StandinDriver
+) -> None:
+    """The stand-in CUDA driver frees memory at once, and a kernel that uses it later fails. A
+    stream that is destroyed completes its work.
+    """
+    driver = device.driver
+    with device.context:
+        handle = driver.call("create_stream", 1)
+    stream = vendor.foreign_stream("own", handle)
+    stream.is_closed = False
+
+    def close() -> None:
+        stream.is_closed = True
+        with device.context:
+            driver.call("destroy_stream", handle)
+
+    call = add.on(devmod.device(stream) if has_device else device)
+    x, y = device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
+    out = device.zeros(64, "float32")
+    gc.collect()  # the modules of earlier tests: an unload waits
+    # Unlike a call, a prepared launch leaves no reference to the stream in the function.
+    launch = None
+    if "left" in state:
+        launch = call.bind(x, x, y, 64, grid=1, block=64, stream=stream)
+        launch()
+    else:
+        call(x, x, y, 64, grid=1, block=64, stream=stream)
+    with device.context:
+        driver.call("copy_on_device", out.address, y.address, 256, handle)
+    if "closed" in state:
+        close()
+    if "left" in state:
+        del launch, call
+        gc.collect()
+    if state == "left":
+        close()
+    del x, y
+    gc.collect()
+    if state == "open":
+        close()
+    device.synchronize()
+    assert out.numpy().tolist() == [2] * 64

@@ -84,6 +84,9 @@ class DriverStream(Stream):
         self.owner = owner
         self.last_owner = owner
         self.is_default = handle in device.api.legacy_handles
+        #: Whether `owner` keeps a stream of another library. PyTorch's, CuPy's, cuda.core's and
+        #: pycuda's class is named so; ExternalStream and numba's external streams do not keep one.
+        self.is_kept = type(owner).__name__ == "Stream" and not getattr(owner, "external", False)
         self.lock: AbstractContextManager[object] = nullcontext()
         if not self.is_default:
             self.lock = fork_safe(RLock())
@@ -93,6 +96,14 @@ class DriverStream(Stream):
         #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An
         #: interrupt may leave one.
         self._graphs: list[Any] = []
+        #: The driver's number of a stream of another library, as `Driver.stream_id` returns it.
+        self.number = 0
+        #: Whether a wait for all work of the context came after its library closed it.
+        self.has_ended = False
+
+    def __del__(self) -> None:
+        if getattr(self, "is_kept", False) and not self.has_ended:
+            self.device.context.note_end(self)
 
     def batch(self) -> AbstractContextManager[object]:
         """As `Stream.batch`: the launches become one graph of the driver.
@@ -640,6 +651,7 @@ class DriverDevice(Device):
             stream: DriverStream | None = context.foreign_streams.get(key)
             if stream is None or (self.is_callers_queue and stream.device is not self):
                 stream = context.foreign_streams[key] = self.stream_type(self, handle, owner)
+                stream.number = key[1]
             stream.last_owner = owner
         return stream
 

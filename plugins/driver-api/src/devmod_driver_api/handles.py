@@ -370,6 +370,9 @@ class Context:
         self.waits: set[object] = set()
         self.once = Once()
         self.foreign_streams: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+        #: The ends of the work in streams of other libraries that devmod has left, by handle and
+        #: number: a list with an event, or an empty one if the stream was closed.
+        self._ends: dict[tuple[int, int], list[Handle]] = {}
         self.lock = fork_safe(RLock())
         if self.is_primary:  # the owner of another one may end it while a host array is in use
             lock_pages_with(self)
@@ -458,7 +461,8 @@ class Context:
         """Return the handles of the legacy default stream, of devmod's streams, and of the callers'
         streams that have devices, each with the object that keeps it valid. The context is current.
 
-        Other streams of other libraries are not in it: their owners may have destroyed them.
+        Other streams of other libraries are not in it: a wait for the device does not wait for
+        them.
         """
         return {
             self.driver.api.legacy_stream: None,
@@ -470,14 +474,45 @@ class Context:
         """Return the streams of other libraries that have devices, unless their libraries have
         destroyed them. The context is current.
         """
+        return [each for each in self._open_streams() if each.device.is_callers_queue]
+
+    def _open_streams(self) -> list[Any]:
+        """Return the referenced streams of other libraries, without those that were destroyed, and
+        those whose objects do not keep them: a driver may end the process for the handle of a
+        stream that was destroyed.
+        """
         found = []
         for (handle, number), stream in [*self.foreign_streams.items()]:
-            if not stream.device.is_callers_queue or stream.is_closed:
+            if stream.is_closed or not (stream.is_kept or stream.device.is_callers_queue):
                 continue
             with suppress(DriverError):
                 if self.driver.stream_id(handle) == number:
                     found.append(stream)
         return found
+
+    def note_end(self, stream: Any) -> None:
+        """Note the end of the work in a stream of another library that devmod leaves: the library
+        may destroy the stream at any time from now on.
+        """
+        if sys.is_finalizing() or is_inherited(self.driver.api.kind) or not self.is_alive():
+            return
+        end: list[Handle] = []
+        key = stream.handle, stream.number
+        earlier = self._ends.get(key)
+        self._ends[key] = end
+        if stream.is_closed:
+            return
+        with suppress(DriverError), self, self.driver.relaxed():
+            if self.driver.call("is_capturing", stream.handle):
+                # The launches are in a graph of the library.
+                if earlier is None:
+                    del self._ends[key]
+                else:
+                    self._ends[key] = earlier
+                return
+            event = self.events.create(DISABLE_TIMING)
+            self.driver.call("record_event", event.value, stream.handle)
+            end.append(event)
 
     def is_captured(self) -> bool:
         """Return whether one of these streams, or one that the legacy default stream waits for, is
@@ -492,13 +527,33 @@ class Context:
             raise
 
     def synchronize_streams(self) -> None:
-        """Wait for the work of these streams. The context is current. A wait for the context would
-        end the capture of any stream in it.
+        """Wait for the work of these streams, and of those of other libraries that devmod has used.
+        The context is current.
+
+        A wait for the context would end the capture of any stream in it. Only that one waits for
+        the work of a stream that its library has closed.
         """
         self.streams.settle()
-        streams = self.streams_in_use()
-        for handle in streams:
+        ends = [*self._ends.items()]
+        foreign = [*self.foreign_streams.values()]
+        open_streams = self._open_streams()
+        for handle in self.streams_in_use():
             self.driver.call("synchronize_stream", handle)
+        for each in open_streams:
+            # The launches of a captured stream are in a graph of its library.
+            if not self.driver.call("is_capturing", each.handle):
+                self.driver.call("synchronize_stream", each.handle)
+        for _, end in ends:
+            for event in end:
+                self.driver.call("synchronize_event", event.value)
+        closed = [each for each in foreign if each.is_closed and not each.has_ended]
+        if closed or not all(end for _, end in ends):
+            self.driver.call("synchronize_context")
+        for each in closed:
+            each.has_ended = True
+        for key, end in ends:
+            if self._ends.get(key) is end:
+                self._ends.pop(key, None)
 
     def end_capture(self, capture: object) -> None:
         """Remove a capture from `captures`, and destroy the handles whose users were collected
