@@ -18,6 +18,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_simulators import SanitizeError, sanitize
 from devmod_targets.authoring import merge_declared
 from devmod_targets.webgpu.naga_spirv import compile_to_spirv, translate_wgsl
+from devmod_workbench._tools.dimensions import _dimensions_read
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler is installed")
 
@@ -119,6 +120,42 @@ def test_a_shader_has_the_results_of_webgpu() -> None:
     np.testing.assert_allclose(found["pairs"]["value"], expected["pairs"]["value"], rtol=1e-5)
     assert (found["pairs"]["key"] == expected["pairs"]["key"]).all()
     assert (found["counts"] == expected["counts"]).all()
+
+
+def test_integers_have_the_results_of_webgpu() -> None:
+    """Shifts by more bits than a number has, division by zero, and packed dot products."""
+    first_device("webgpu")
+    text = """@group(0) @binding(0) var<storage, read_write> u: array<u32>;
+@group(0) @binding(1) var<storage, read_write> s: array<i32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+    let a = id.x * 2654435761u;
+    let b = a * 2246822519u + 7u;
+    let k = i32(id.x) - 32;
+    u[id.x] = dot4U8Packed(a, b) + (a << id.x) + (b >> (id.x + 3u)) + a / (b & 1u);
+    s[id.x] = dot4I8Packed(a, b) + (i32(a) >> (id.x * 3u)) + (7 / k) + (7 % k) + (1 << id.x)
+        + dot(vec3i(i32(a), 2, k), vec3i(3, i32(b), 5)) + (-2147483647 - 1) / (k - k - 1);
+}
+"""
+    results = []
+    for function in (devmod.compile(text, "webgpu")["main"], module_of(text)["main"]):
+        u, s = np.zeros(64, np.uint32), np.zeros(64, np.int32)
+        function(u, s, grid=1)
+        results.append((u.tolist(), s.tolist()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("index", "dimensions"), [("id.x", 1), ("id.x + id.y", 2)])
+def test_a_kernel_reads_its_place_in_as_many_dimensions_as_the_source(
+    index: str, dimensions: int
+) -> None:
+    """A launch of one dimension is not warned of the others."""
+    first_device("webgpu")
+    text = f"""@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {{ x[{index}] = 1.0; }}
+"""
+    assert _dimensions_read(module_of(text)["main"]) == dimensions
 
 
 def test_the_sanitizer_reports_lines_of_wgsl() -> None:

@@ -313,6 +313,34 @@ def _dot(kernel: Kernel, instruction: SpirvInstruction) -> Value:
     return [dot(kernel, scalar, kernel.numbers(first), kernel.numbers(second))]
 
 
+@handles(4450, 4451, 4452)
+def _integer_dot(kernel: Kernel, instruction: SpirvInstruction) -> Value:
+    """The dot product of integers: of vectors, or of four bytes in a number."""
+    target = kernel.types.scalar(instruction.operands[0])
+    operands = instruction.operands[2:4]
+    # The second operand of OpSUDot is unsigned.
+    signs = {4450: "ss", 4451: "uu", 4452: "su"}[instruction.opcode]
+    numbers = Numbers(kernel.writer)
+    if len(instruction.operands) > 4:
+        forms = ".".join(f"{sign}32" for sign in signs)
+        first, second = map(kernel.one, operands)
+        result = kernel.writer.op("b32", f"dp4a.{forms}", first, second, "0")
+        return [numbers.converted(U32, target, result, signed=signs[0] == "s")]
+    columns = []
+    for operand, sign in zip(operands, signs, strict=True):
+        scalar = kernel.scalar_of(operand)
+        columns.append(
+            [
+                numbers.converted(scalar, target, value, signed=sign == "s")
+                for value in kernel.numbers(operand)
+            ]
+        )
+    total = "0"
+    for first, second in zip(*columns, strict=True):
+        total = numbers.sum(target, total, numbers.product(target, first, second))
+    return [total]
+
+
 def _columns(kernel: Kernel, number: int) -> list[list[str]]:
     count = kernel.types.count(kernel.type_of(number))
     values = kernel.numbers(number)

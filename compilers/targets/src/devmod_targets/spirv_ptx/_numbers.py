@@ -98,28 +98,32 @@ class Numbers:
         """~a"""
         return self._integer(scalar, "not", value, typed=False)
 
-    def _distance(self, value: str) -> str:
-        """Return a shift's number of bits, of which 32 count."""
+    def _distance(self, scalar: Scalar, value: str) -> str:
+        """Return a shift's number of bits, modulo those of the number: WGSL has it so, HLSL too,
+        and naga leaves it to the GPU. PTX shifts all bits out.
+        """
+        if not value.startswith("%"):
+            return str(int(value, 0) % scalar.bits)
         if value.startswith("%q"):
-            return self._writer.op("b32", "cvt.u32.u64", value)
-        return value
+            value = self._writer.op("b32", "cvt.u32.u64", value)
+        return self._writer.op("b32", "and.b32", value, str(scalar.bits - 1))
 
     def shifted_left(self, scalar: Scalar, value: str, distance: str) -> str:
         """A << b"""
         opcode = f"shl.{scalar.register}"
-        result = self._writer.op(scalar.register, opcode, value, self._distance(distance))
+        result = self._writer.op(scalar.register, opcode, value, self._distance(scalar, distance))
         return self.fitted(scalar, result)
 
     def shifted_right(self, scalar: Scalar, value: str, distance: str) -> str:
         """A >> b, with zeros."""
         opcode = f"shr.u{max(scalar.bits, 32)}"
-        return self._writer.op(scalar.register, opcode, value, self._distance(distance))
+        return self._writer.op(scalar.register, opcode, value, self._distance(scalar, distance))
 
     def shifted_right_signed(self, scalar: Scalar, value: str, distance: str) -> str:
         """A >> b, with the sign."""
         opcode = f"shr.s{max(scalar.bits, 32)}"
         value = self.signed(scalar, value)
-        result = self._writer.op(scalar.register, opcode, value, self._distance(distance))
+        result = self._writer.op(scalar.register, opcode, value, self._distance(scalar, distance))
         return self.fitted(scalar, result)
 
     def reversed_bits(self, scalar: Scalar, value: str) -> str:

@@ -158,7 +158,9 @@ def _entry_text(kernel: Kernel, function: ReflectedFunction, parameters: Sequenc
     if function.block is not None:
         lines.append(f".reqntid {', '.join(map(str, function.block))}")
     writer = kernel.writer
-    return "\n".join([*lines, "{", *writer.registers(), *writer.variables, *writer.lines, "}", ""])
+    return "\n".join(
+        [*lines, "{", *writer.registers(), *writer.variables, *writer.used_lines(), "}", ""]
+    )
 
 
 class _Arguments:

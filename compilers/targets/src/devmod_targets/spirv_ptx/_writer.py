@@ -20,6 +20,9 @@ _PREFIXES = {"pred": "p", "b16": "h", "b32": "r", "b64": "q", "f32": "f", "f64":
 #: The most lines of a kernel: functions are inlined.
 _MOST_LINES = 200_000
 _WORDS = {"WARP_SZ"}
+_REGISTER = re.compile(r"%[a-z]+\d+\b")
+#: An instruction of `_inputs`, or a copy, with its result.
+_PLAIN = re.compile(r"\t(?:mov\.[bu]32|mad\.lo\.u32) (%r\d+), ")
 
 
 class Names:
@@ -117,6 +120,21 @@ class Writer:
     def predicate(self, value: str) -> str:
         """Return a register with a bool."""
         return self.held(Scalar("bool"), value)
+
+    def used_lines(self) -> list[str]:
+        """Return the lines without the copies and places in the grid that nothing reads: a kernel
+        that reads its place along x is for launches of one dimension.
+        """
+        reads = Counter(each for line in self.lines for each in _REGISTER.findall(line))
+        kept = []
+        for line in reversed(self.lines):
+            if match := _PLAIN.match(line):
+                registers = _REGISTER.findall(line)
+                if reads[match[1]] == registers.count(match[1]):
+                    reads.subtract(registers)
+                    continue
+            kept.append(line)
+        return kept[::-1]
 
     def registers(self) -> list[str]:
         """Return the declarations of the registers."""
