@@ -532,3 +532,168 @@ def wrong_fast(run: Callable[[str, str, Sequence[Array]], object], count: int) -
                 if not error <= bound:
                     problems.append(f"{prefix}_{name}: {error:.3g} > {bound}")
     return problems
+
+
+def _length(x: Sequence[Any]) -> Any:
+    return mp.sqrt(mp.fsum(each * each for each in x))
+
+
+def _distance(x: Sequence[Any], y: Sequence[Any]) -> Any:
+    return _length([a - b for a, b in zip(x, y, strict=True)])
+
+
+def _normalize(x: Sequence[Any], _: Sequence[Any]) -> list[Any]:
+    length = _length(x)
+    return [each / length for each in x]
+
+
+def _dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
+    return mp.fsum(a * b for a, b in zip(x, y, strict=True))
+
+
+def _cross(x: Sequence[Any], y: Sequence[Any]) -> list[Any]:
+    turns = [(1, 2), (2, 0), (0, 1)]
+    return [x[a] * y[b] - x[b] * y[a] for a, b in turns] + [mpf(0)] * (len(x) - 3)
+
+
+class Geometric(NamedTuple):
+    """A geometric function.
+
+    Attributes
+    ----------
+    exact
+        The result for two vectors: a number, or a sequence.
+    bounds
+        For float, double and half, the bound in ULP and what each element of the vector adds.
+        None: it is absolute, the product of the largest elements and 3, for cross, or 2n - 1
+        epsilons.
+    widths
+        The numbers of elements.
+    """
+
+    exact: Callable[[Sequence[Any], Sequence[Any]], Any]
+    bounds: dict[str, tuple[float, float]] | None = None
+    widths: Sequence[int] = (1, 2, 3, 4)
+
+    def bound(self, type_: str, width: int) -> float:
+        """Return the bound for vectors in ULP, or in epsilons."""
+        if self.bounds is None:
+            return 3.0 if self.exact is _cross else 2.0 * width - 1
+        least, each = self.bounds[type_]
+        return least + each * width
+
+
+def _bounds(*bounds: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    return dict(zip(("float", "double", "half"), bounds, strict=False))
+
+
+GEOMETRIC = {
+    "cross": Geometric(_cross, widths=(3, 4)),
+    "distance": Geometric(_distance, _bounds((2.5, 2), (5.5, 2), (0, 2))),
+    "dot": Geometric(_dot),
+    "fast_distance": Geometric(_distance, _bounds((8191.5, 2))),
+    "fast_length": Geometric(lambda x, _: _length(x), _bounds((8191.5, 1))),
+    "fast_normalize": Geometric(_normalize, _bounds((8192, 1))),
+    "length": Geometric(lambda x, _: _length(x), _bounds((2.75, 0.5), (5.5, 1), (0.25, 0.5))),
+    "normalize": Geometric(_normalize, _bounds((2, 1), (4.5, 1), (1, 1))),
+}
+#: The exponents of the elements of vectors whose lengths no type loses; the squares of half of them
+#: are beyond the type.
+_EXPONENTS = {"half": (-12, 13), "float": (-120, 124), "double": (-1000, 1000)}
+
+
+def geometrics(type_: str) -> list[str]:
+    """Return the names of the geometric functions of a type."""
+    return [
+        name
+        for name, function in GEOMETRIC.items()
+        if function.bounds is None or type_ in function.bounds
+    ]
+
+
+def geometric_source(type_: str) -> str:
+    """Return a source with the kernel k_NAME_WIDTH for each geometric function and width."""
+    source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+    vector = f"global const {type_} *"
+    parameters = f"global {type_} *z, {vector}x, {vector}y, global {type_} *v"
+    for name in geometrics(type_):
+        for width in GEOMETRIC[name].widths:
+            x, y = "x[i]", "y[i]"
+            if width > 1:
+                x, y = f"vload{width}(i, x)", f"vload{width}(i, y)"
+            operands = f"{x}, {y}"
+            if "length" in name or "normalize" in name:
+                operands = x
+            result = f"{name}({operands})"
+            store = f"z[i] = {result};"
+            if "normalize" in name or name == "cross":
+                store = f"vstore{width}({result}, i, v);" if width > 1 else f"v[i] = {result};"
+            source += f"kernel void k_{name}_{width}({parameters}) {{ size_t i = get_global_id(0); {store} }}\n"
+    return source
+
+
+def wrong_geometric(
+    run: Callable[[str, str, Sequence[Array]], object],
+    type_: str,
+    name: str,
+    count: int,
+    *,
+    without: Sequence[int] = (),
+) -> list[str]:
+    """Return the results of a geometric function beyond the bound, five at most. `run` takes a
+    source, the name of a kernel and its arguments. Vectors of `without` elements are left out.
+    """
+    wrong = []
+    for width in GEOMETRIC[name].widths:
+        if width in without:
+            continue
+        x, y = _vectors(type_, name, width, count)
+        numbers, vectors = np.zeros(count, x.dtype), np.zeros_like(x)
+        arguments = [numbers, x.ravel(), y.ravel(), vectors.reshape(-1)]
+        run(geometric_source(type_), f"k_{name}_{width}", arguments)
+        if name == "cross" or "normalize" in name:
+            results = vectors.tolist()
+        else:
+            results = numbers[:, np.newaxis].tolist()
+        with mp.workprec(PRECISION):
+            for left, right, found in zip(x.tolist(), y.tolist(), results, strict=True):
+                wrong += _wrong_vector(type_, name, left, right, found)
+    return wrong[:5]
+
+
+def _vectors(type_: str, name: str, width: int, count: int) -> tuple[Array, Array]:
+    """Return two arrays of vectors, those of the first quarter with lengths of all exponents."""
+    low, high = _EXPONENTS[type_]
+    if name.startswith("fast") or GEOMETRIC[name].bounds is None:  # these may square elements
+        low, high = low // 2, high // 2 - 2
+    random = np.random.default_rng(13)
+    vectors = random.uniform(-10, 10, (2, count, width))
+    quarter = count // 4
+    sizes = random.integers(low, high, (quarter, 1)) - random.integers(0, 2, (2, quarter, width))
+    vectors[:, :quarter] = np.ldexp(random.uniform(0.5, 1, sizes.shape), sizes)
+    vectors[:, quarter : 2 * quarter] *= np.exp2(random.integers(-6, 3, (2, quarter, width)))
+    vectors[0, -width:] = np.eye(width)
+    x, y = vectors.astype(DTYPES[type_])
+    return x, y
+
+
+def _wrong_vector(
+    type_: str, name: str, x: Sequence[float], y: Sequence[float], results: Sequence[float]
+) -> list[str]:
+    """Return what is wrong with the results for two vectors."""
+    function = GEOMETRIC[name]
+    exact = function.exact([mpf(each) for each in x], [mpf(each) for each in y])
+    if not isinstance(exact, list):
+        exact = [exact]
+    bound = function.bound(type_, len(x))
+    bits, lowest = FORMATS[type_]
+    unit = max(mpf(2) ** (1 - bits) * max(map(abs, x)) * max(map(abs, y)), mpf(2) ** lowest)
+    wrong = []
+    for result, number in zip(results, exact, strict=True):
+        if function.bounds is None:
+            error = float(abs(result - number) / unit)
+        else:
+            error = ulps(type_, result, number)
+        if not error <= bound:
+            wrong.append(f"{name}({x}, {y}): {results}, expected {number}: {error:.4g} > {bound}")
+    return wrong

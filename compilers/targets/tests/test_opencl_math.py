@@ -322,3 +322,23 @@ def test_vectors_have_the_results_of_their_numbers(type_: str) -> None:
 @pytest.mark.parametrize("count", [8 * BLOCK, pytest.param(800 * BLOCK, marks=pytest.mark.volume)])
 def test_fast_functions(count: int) -> None:
     assert functions.wrong_fast(run_on_gpu, count) == []
+
+
+@pytest.mark.parametrize("count", [2 * BLOCK, pytest.param(200 * BLOCK, marks=pytest.mark.volume)])
+@pytest.mark.parametrize(
+    ("type_", "name"), [(type_, name) for type_ in TYPES for name in functions.geometrics(type_)]
+)
+def test_geometric_functions(type_: str, name: str, count: int) -> None:
+    assert functions.wrong_geometric(run_on_gpu, type_, name, count) == []
+
+
+@pytest.mark.parametrize(("steps", "is_wrong"), [(0, False), (3, False), (7, True)])
+def test_a_length_beyond_its_bound_is_noticed(steps: int, is_wrong: bool) -> None:
+    def run(_source: str, kernel: str, arguments: Sequence[Array]) -> None:
+        numbers, x, *_ = arguments
+        width = int(kernel[-1])
+        lengths = np.linalg.norm(x.reshape(-1, width).astype(np.longdouble), axis=1)
+        numbers[:] = lengths.astype(np.float32)
+        numbers.view(np.int32)[:] += steps
+
+    assert bool(functions.wrong_geometric(run, "float", "length", BLOCK)) == is_wrong

@@ -124,3 +124,22 @@ def test_fma(type_: str, device: Any) -> None:
 @pytest.mark.parametrize("count", [DRAWS, VOLUME])
 def test_fast_functions(count: int, device: Any) -> None:
     assert functions.wrong_fast(partial(run, device), count // 32 * 32) == []
+
+
+@pytest.mark.parametrize("count", [DRAWS, VOLUME])
+@pytest.mark.parametrize(
+    ("type_", "name"),
+    [
+        (type_, name)
+        for type_ in ("float", "double", "half")
+        for name in functions.geometrics(type_)
+    ],
+)
+def test_geometric_functions(type_: str, name: str, count: int, device: Any) -> None:
+    without: tuple[int, ...] = ()
+    if type_ == "half" and name in ("cross", "normalize"):
+        without = (3,)  # the emulator aligns the address of a store
+    wrong = functions.wrong_geometric(
+        partial(run, device), type_, name, count // 32 * 32, without=without
+    )
+    assert wrong == []
