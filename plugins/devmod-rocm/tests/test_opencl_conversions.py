@@ -1,0 +1,16 @@
+"""The conversions of OpenCL C on ROCm, in machine code of gfx1100."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opencl_conversions import TYPES, wrong_conversions
+
+
+@pytest.mark.row("R58")
+@pytest.mark.volume_but("long", "float", "double")
+@pytest.mark.usefixtures("emulator")
+@pytest.mark.parametrize("source", TYPES)
+def test_conversions(source: str, device: Any) -> None:
+    assert wrong_conversions(source, "rocm -arch=gfx1100", device) == []
