@@ -9,12 +9,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from each_case import refusal
 from opencl_calls import CALLS, kernel_of
 
 import devmod
 from devmod import Interface
+from devmod_simulators.ptx import run_ptx
 
 pytestmark = pytest.mark.row("R58")
 ROOT = Path(__file__).resolve().parents[3]
@@ -248,6 +250,20 @@ def test_a_warning_of_clang_has_its_line() -> None:
     ) as caught:
         build(text)
     assert [each.filename for each in caught] == [__file__]
+
+
+def test_a_pointer_of_another_type_is_a_warning() -> None:
+    """As it is of OpenCL's drivers. A function of another type is an error."""
+    text = "kernel void k(global uint2 *x) {\n  global uint *y = x;\n  y[get_global_id(0)] = 7;\n}"
+    with pytest.warns(UserWarning, match="<text>:2:16: warning: incompatible pointer types"):
+        module = build(text)
+    x = np.zeros(64, np.uint32)
+    run_ptx(str(module.inspect_source("ptx")), "k", 1, 64, [x])
+    assert x.tolist() == [7] * 64
+    text = "kernel void k(global long *x) { atomic_add(x, 1); }"
+    assert refusal(devmod.CompileError, build, text).startswith(
+        "the OpenCL C source does not compile: <text>:1:44: error: incompatible pointer types"
+    )
 
 
 def test_what_sources_for_several_vendors_have_causes_no_warning() -> None:

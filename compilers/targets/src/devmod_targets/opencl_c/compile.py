@@ -40,6 +40,8 @@ _CALLED = re.compile(r"@([\w.$]+)\(")
 _FOLDER = re.compile(r'(?<=, )directory: "[^"\n]*"(?=[,)][^"\n]*$)', re.MULTILINE)
 #: A vector of three elements, which LLVM IR has as an array of bytes (`_adapt`).
 _THREE = re.compile(r"[a-z]+(\d+)x3")
+#: Lets a pointer of another type be a warning.
+_OTHER_POINTERS = "-Wno-error=incompatible-pointer-types"
 #: Line numbers in the code. ``-g`` is OpenCL's option, and the others are CUDA's.
 _LINES = ("-g", "-lineinfo", "--generate-line-info")
 
@@ -204,6 +206,8 @@ def _link(
         *processor.flags,
         "-fno-discard-value-names",
         "-Wno-linker-warnings",
+        # clang 16 made it an error; it is a warning of the drivers.
+        _OTHER_POINTERS,
     ]
     if any(option in _LINES for option in options):
         flags.append("-gline-tables-only")
@@ -214,7 +218,12 @@ def _link(
         name = f"library{modules.index(module)}.bc"
         files[name] = module
         flags += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", name]
-    code, warnings = ClangProgram(request, source, standard).compile(flags, "-emit-llvm", files)
+    program = ClangProgram(request, source, standard)
+    code, warnings = program.compile(flags, "-emit-llvm", files)
+    if any("incompatible pointer types passing" in each for each in warnings):
+        # atomic_add of a long would be the function of ints.
+        flags.remove(_OTHER_POINTERS)
+        code, warnings = program.compile(flags, "-emit-llvm", files)
     return _FOLDER.sub('directory: ""', code.decode()), warnings
 
 
