@@ -392,6 +392,7 @@ class _Plan:
     ) -> None:
         from tinygrad.uop.ops import Ops
 
+        from devmod_models._tinygrad.attention import with_attention
         from devmod_models._tinygrad.record import each_call, effects
         from devmod_models._tinygrad.render import KINDS, OPENCL_C
 
@@ -415,7 +416,10 @@ class _Plan:
             self.arch = OPENCL_C
         elif target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-        self._effects = effects(each_call(recording.calls))
+        self._calls = recording.calls
+        if target.kind == "opencl":
+            self._calls = with_attention(recording)
+        self._effects = effects(each_call(self._calls))
         self._declared = self._interface()
         for call in self._effects:
             tree = call.src[0]
@@ -525,7 +529,7 @@ class _Plan:
         """Return the module of the program. `module` has its kernels. Tuned ones have their own
         grids and blocks.
         """
-        steps = self._steps(self.recording.calls, module.functions)
+        steps = self._steps(self._calls, module.functions)
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return make_program(

@@ -7,7 +7,7 @@ side, or both have the elements that are summed up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ _ELEMENTWISE = (
 _FUNCTIONS = {Ops.EXP2: "exp2", Ops.LOG2: "log2", Ops.SQRT: "sqrt"}
 _OPERATORS = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.FDIV: "/"}
 _COMPARISONS = {Ops.CMPLT: "<", Ops.CMPNE: "!="}
-_SUM = "float {name}(float16 v) {{ float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }}"
+SUM = "float {name}(float16 v) {{ float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }}"
 
 
 class _Axes(NamedTuple):
@@ -131,12 +131,12 @@ class Product:
 
     def _in_axes(self, index: UOp) -> UOp:
         """Return an index of the result's elements as one of the axes."""
-        return _substituted(index, self._flat, self._axes)
+        return substituted(index, self._flat, self._axes)
 
     @property
     def is_possible(self) -> bool:
         """Whether the second factor depends on the axes as it must, and a tile can have columns."""
-        if not _is_plain(self._second.index):
+        if not is_plain(self._second.index):
             return False
         columns = self._axes.lengths[-1]
         if self._second.depends(self._axes.row) or columns < 2:
@@ -150,9 +150,9 @@ class Product:
         """Whether the columns of the second factor are side by side, or a few elements apart."""
         column = self._axes.column
         for a, b, _ in self._second.conditions:
-            if _step(a, column) is None or _step(b, column) is None:
+            if step_of(a, column) is None or step_of(b, column) is None:
                 return False
-        step = _step(self._second.index, column)
+        step = step_of(self._second.index, column)
         if step is None or not 1 <= step <= _MOST_STEP:
             return False
         return step == 1 or not self.sums_neighbours
@@ -163,7 +163,7 @@ class Product:
         ranges = self._reduction.src[1:]
         if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0] or self._second.conditions:
             return False
-        return all(_step(each.index, ranges[0]) == 1 for each in (self._first, self._second))
+        return all(step_of(each.index, ranges[0]) == 1 for each in (self._first, self._second))
 
     def rendered(self, name: str, most_rows: int = 0) -> dict[str, Any]:
         """Return the text and the launch, as `render` does. `most_rows` is the most rows of a
@@ -205,7 +205,7 @@ class Product:
         arguments = ", ".join(text for text, *_ in declared)
         text = f"__kernel void {name}({arguments}) {{\n{body}\n}}"
         if not self.has_columns:
-            text = _SUM.format(name=f"{name}_sum") + "\n" + text
+            text = SUM.format(name=f"{name}_sum") + "\n" + text
         return {
             "grid": [tiles[0] // threads, *tiles[1:]],
             "block": [threads, 1, 1],
@@ -256,7 +256,7 @@ class Product:
                 text = f"({tests(place, own)}) ? {text} : 0.0f"
             lanes.append(text)
         loaded = f"({type_})({', '.join(lanes)})"
-        if _step(index, column) == 1:
+        if step_of(index, column) == 1:
             whole = f"vload{width}(0, {name} + {self._text(index, terms, 'row', 'column')})"
             if own:
                 # A comparison that is true at both ends is true between them.
@@ -321,7 +321,7 @@ class Product:
     def _end(self, place: int, height: int, width: int) -> Iterator[str]:
         """Yield the store of a row of the tile, and what precedes it."""
         _, rows, inner, columns = self._axes.lengths
-        value = _Value(self, f"(row + {place})", f"s{place}", width)
+        value = Value(self, f"(row + {place})", f"s{place}", width)
         result = value.vector(self._store.src[1])
         index = f"((outer * {rows} + row + {place}) * {inner} + inner) * {columns} + column"
         start = "{"
@@ -343,14 +343,14 @@ class Product:
         """Return the text of an array's elements at the columns of a tile, and whether they are a
         vector.
         """
-        if len(node.src) != 2 or not _is_plain(node.src[1]):
+        if len(node.src) != 2 or not is_plain(node.src[1]):
             raise ValueError("an operand with a condition")
         index = self._in_axes(node.src[1])
         place = self._text(index, {}, row, "column")
         array = self.names[node.src[0]]
         if self._axes.column not in index.ranges:
             return f"{array}[{place}]", False
-        if _step(index, self._axes.column) != 1:
+        if step_of(index, self._axes.column) != 1:
             raise ValueError(f"an operand whose columns are apart: {index.render()}")
         return f"vload{width}(0, {array} + {place})", True
 
@@ -358,24 +358,16 @@ class Product:
         """Return the text of an index."""
         outer, rows, inner, columns = self._axes
         names = {**terms, outer: "outer", rows: row, inner: "inner", columns: column}
-
-        def text(node: UOp) -> str:
-            if node.op is Ops.CONST:
-                return str(node.val)
-            if node in names:
-                return names[node]
-            return f"({f' {_SYMBOLS[node.op]} '.join(map(text, node.src))})"
-
-        return text(index)
+        return plain_text(index, names)
 
 
-class _Value:
+class Value:
     """The texts of a value that follows a sum.
 
     Parameters
     ----------
     product
-        Its product.
+        Its product, or what else has the method `operand`.
     row, total, width
         The texts of the row and of the sum, and the lanes of the sum.
 
@@ -385,7 +377,7 @@ class _Value:
         The declarations of its parts.
     """
 
-    def __init__(self, product: Product, row: str, total: str, width: int) -> None:
+    def __init__(self, product: Any, row: str, total: str, width: int) -> None:
         self.lines: list[str] = []
         self._product = product
         self._row = row
@@ -410,9 +402,9 @@ class _Value:
         if node.op is Ops.REDUCE:
             return self._total, True
         if node.op is Ops.CONST:
-            return _number(node.val), False
+            return number_text(node.val), False
         if node.op is Ops.CAST and node.src[0].op is Ops.CONST:
-            return _number(node.src[0].val), False
+            return number_text(node.src[0].val), False
         if node.op is Ops.INDEX:
             text, is_vector = self._product.operand(node, self._row, self._width)
             return self._declared(text, is_vector), is_vector
@@ -474,7 +466,7 @@ def _is_float(node: UOp) -> bool:
 
 def product_of(sink: UOp) -> Product | None:
     """Return the product of a kernel's tree, or None if it is none that these kernels have."""
-    found = _structure(sink)
+    found = structure_of(sink)
     if found is None:
         return None
     store, reduction, flat = found
@@ -482,13 +474,13 @@ def product_of(sink: UOp) -> Product | None:
     if len(factors) < 2:
         return None
     choices = []
-    for axes in _each_axes(int(flat.vmax) + 1, factors):
+    for axes in each_axes(int(flat.vmax) + 1, [each.index for each in factors]):
         _, rows, _, columns = axes.lengths
         choices.append((min(rows, _MOST_ROWS) * min(columns, _LANES[0]), axes))
     # The largest tile comes first. To simplify an index takes milliseconds.
     for _, axes in sorted(choices, key=lambda each: -each[0]):
         for first, second in (factors, factors[::-1]):
-            index = _substituted(first.index, flat, axes)
+            index = substituted(first.index, flat, axes)
             if first.conditions or axes.column in index.ranges:
                 continue
             product = Product(store, reduction, flat, (first, second), axes)
@@ -510,7 +502,7 @@ def _factor(node: UOp) -> _Factor | None:
             if each.op is Ops.CMPNE and each.src[1].op is Ops.CONST and each.src[1].val is True:
                 comparison = each.src[0]
                 is_true = False
-            if comparison.op is not Ops.CMPLT or not all(map(_is_plain, comparison.src)):
+            if comparison.op is not Ops.CMPLT or not all(map(is_plain, comparison.src)):
                 return None
             conditions.append((*comparison.src, is_true))
     if node.op is not Ops.INDEX or len(node.src) != 2:
@@ -521,13 +513,15 @@ def _factor(node: UOp) -> _Factor | None:
         if not valid <= set(condition.split_uop(Ops.AND)):
             return None
         index = index.src[1]
-    if not _is_plain(index):
+    if not is_plain(index):
         return None
     return _Factor(buffer, index, conditions)
 
 
-def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
-    """Return the store of a kernel, its only sum, and the range of the result's elements."""
+def structure_of(sink: UOp, *, has_floats: bool = True) -> tuple[UOp, UOp, UOp] | None:
+    """Return the store of a kernel, its only sum, and the range of the result's elements; None for
+    others. With `has_floats`, all arrays are of float32.
+    """
     if len(sink.src) != 1 or sink.src[0].op is not Ops.END:
         return None
     store, *ranges = sink.src[0].src
@@ -543,8 +537,8 @@ def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
     flat = UOp.range(prod(int(each.vmax) + 1 for each in ranges), _FLAT, AxisType.WEAK)
     places = {}
     stride = 1
-    for each in sorted(ranges, key=lambda each: _step(index, each) or 0):
-        if _step(index, each) != stride:
+    for each in sorted(ranges, key=lambda each: step_of(index, each) or 0):
+        if step_of(index, each) != stride:
             return None
         length = int(each.vmax) + 1
         places[each] = flat // stride % length
@@ -553,7 +547,7 @@ def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
     target = store.src[0].src[0]
     nodes = store.toposort()
     for each in nodes:
-        if each.op is Ops.PARAM and each.dtype != dtypes.float32:
+        if each.op is Ops.PARAM and each.dtype != dtypes.float32 and has_floats:
             return None
         if each.op is Ops.PARAM and each.addrspace is AddrSpace.ALU:
             return None
@@ -571,7 +565,17 @@ def _structure(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
     return store, reductions[0], flat
 
 
-def _is_plain(index: UOp) -> bool:
+def plain_text(index: UOp, names: Mapping[UOp, str]) -> str:
+    """Return the text of an index, by the names of its ranges."""
+    if index.op is Ops.CONST:
+        return str(index.val)
+    if index in names:
+        return names[index]
+    operands = [plain_text(each, names) for each in index.src]
+    return f"({f' {_SYMBOLS[index.op]} '.join(operands)})"
+
+
+def is_plain(index: UOp) -> bool:
     """Return whether an index has sums, products, and divisions of numbers from 0 on alone."""
     for each in index.toposort():
         if each.op not in _INDEX or (each.op is Ops.CONST and not isinstance(each.val, int)):
@@ -581,11 +585,11 @@ def _is_plain(index: UOp) -> bool:
     return True
 
 
-def _each_axes(total: int, factors: Sequence[_Factor]) -> Iterator[_Axes]:
-    """Yield ways to split a result into axes, by the divisors in the indices of the factors."""
+def each_axes(total: int, indices: Iterable[UOp]) -> Iterator[_Axes]:
+    """Yield ways to split a result into axes, by the divisors in indices."""
     found = {1, total}
-    for factor in factors:
-        for each in factor.index.toposort():
+    for index in indices:
+        for each in index.toposort():
             if each.op in (Ops.FLOORDIV, Ops.FLOORMOD) and each.src[1].op is Ops.CONST:
                 found.add(int(each.src[1].val))
     lengths = sorted(each for each in found if total % each == 0)
@@ -605,14 +609,14 @@ def _each_axes(total: int, factors: Sequence[_Factor]) -> Iterator[_Axes]:
                 )
 
 
-def _substituted(index: UOp, flat: UOp, axes: _Axes) -> UOp:
+def substituted(index: UOp, flat: UOp, axes: _Axes) -> UOp:
     """Return an index of the result's elements as one of axes."""
     _, rows, inner, columns = axes.lengths
     place = ((axes.outer * rows + axes.row) * inner + axes.inner) * columns + axes.column
     return index.substitute({flat: place}).simplify()
 
 
-def _step(index: UOp, range_: UOp) -> int | None:
+def step_of(index: UOp, range_: UOp) -> int | None:
     """Return by how much an index grows along a range; None if not always by the same."""
     step = 0
     for each in index.split_uop(Ops.ADD):
@@ -625,9 +629,11 @@ def _step(index: UOp, range_: UOp) -> int | None:
     return step
 
 
-def _number(value: Any) -> str:
+def number_text(value: Any) -> str:
     """Return a number as a constant of float."""
     number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        raise ValueError("a number that is not finite")
+    if number != number:
+        return "NAN"
+    if number in (float("inf"), float("-inf")):
+        return f"({number!r})".replace("inf", "INFINITY")
     return f"{number!r}f"

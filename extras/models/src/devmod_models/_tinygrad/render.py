@@ -25,6 +25,7 @@ from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssi
 from devmod.errors import describe_error
 from devmod.worker import answer_items
 from devmod_models._patched import patched
+from devmod_models._tinygrad.attention import Attention
 from devmod_models._tinygrad.products import NAME, product_of
 from devmod_models._tinygrad.record import expression, identifier, settings
 
@@ -331,10 +332,12 @@ def _product(sink: UOp, kind: str, name: str, optimizations: str) -> dict[str, A
     wanted, _, rows = optimizations.partition(" ")
     if wanted != NAME and (wanted or kind != "opencl"):
         return None
-    product = product_of(sink)
-    if product is None:
-        return None
     try:
+        product: Any = product_of(sink)
+        if len(sink.src) > 1:
+            product = Attention(sink)
+        if product is None:
+            return None
         rendered = product.rendered(name, int(rows or 0))
     except ValueError:  # what follows it is not elementwise
         return None
