@@ -16,6 +16,8 @@ from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import AxisType, Ops, UOp
 from tinygrad.uop.symbolic import uop_given_valid
 
+from devmod_models._tinygrad.record import polynomial
+
 #: The optimization of a kernel that one of these replaces, and those that a search tries: the rows.
 NAME = "PRODUCT"
 ROWS = (4, 6, 12)
@@ -27,6 +29,8 @@ _FEW_COLUMNS = 4
 _LANES = (16, 8, 4)
 #: The least sum. A shorter one takes less time than what is around it.
 _LEAST = 16
+#: That of a filter of several dimensions.
+_LEAST_FILTER = 4
 #: The most elements between the columns of a tile: a convolution's step.
 _MOST_STEP = 4
 #: The numbers of the ranges that replace a kernel's.
@@ -121,25 +125,27 @@ class Product:
     def __init__(
         self, store: UOp, reduction: UOp, flat: UOp, factors: Sequence[_Factor], axes: _Axes
     ) -> None:
-        self._store = store
+        self.store = store
         self._reduction = reduction
-        self._axes = axes
+        #: The ranges that are summed up.
+        self.ranges = reduction.src[1:]
+        self.axes = axes
         self._flat = flat
-        self._first, self._second = (each.map(self._in_axes) for each in factors)
+        self.first, self.second = (each.map(self._in_axes) for each in factors)
         #: The names of the arrays, by their parameters.
         self.names: dict[UOp, str] = {}
 
     def _in_axes(self, index: UOp) -> UOp:
         """Return an index of the result's elements as one of the axes."""
-        return substituted(index, self._flat, self._axes)
+        return substituted(index, self._flat, self.axes)
 
     @property
     def is_possible(self) -> bool:
         """Whether the second factor depends on the axes as it must, and a tile can have columns."""
-        if not is_plain(self._second.index):
+        if not is_plain(self.second.index):
             return False
-        columns = self._axes.lengths[-1]
-        if self._second.depends(self._axes.row) or columns < 2:
+        columns = self.axes.lengths[-1]
+        if self.second.depends(self.axes.row) or columns < 2:
             return False
         if self.has_columns:
             return columns >= _LANES[-1]
@@ -148,11 +154,11 @@ class Product:
     @property
     def has_columns(self) -> bool:
         """Whether the columns of the second factor are side by side, or a few elements apart."""
-        column = self._axes.column
-        for a, b, _ in self._second.conditions:
+        column = self.axes.column
+        for a, b, _ in self.second.conditions:
             if step_of(a, column) is None or step_of(b, column) is None:
                 return False
-        step = step_of(self._second.index, column)
+        step = step_of(self.second.index, column)
         if step is None or not 1 <= step <= _MOST_STEP:
             return False
         return step == 1 or not self.sums_neighbours
@@ -161,9 +167,9 @@ class Product:
     def sums_neighbours(self) -> bool:
         """Whether both factors have the elements that are summed up side by side."""
         ranges = self._reduction.src[1:]
-        if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0] or self._second.conditions:
+        if len(ranges) != 1 or int(ranges[0].vmax) + 1 < _LANES[0] or self.second.conditions:
             return False
-        return all(step_of(each.index, ranges[0]) == 1 for each in (self._first, self._second))
+        return all(step_of(each.index, ranges[0]) == 1 for each in (self.first, self.second))
 
     def rendered(self, name: str, most_rows: int = 0) -> dict[str, Any]:
         """Return the text and the launch, as `render` does. `most_rows` is the most rows of a
@@ -174,7 +180,7 @@ class Product:
         ValueError
             The value has an operator that is not elementwise.
         """
-        outer, rows, inner, columns = self._axes.lengths
+        outer, rows, inner, columns = self.axes.lengths
         if self.has_columns:
             height = min(most_rows or _MOST_ROWS, rows)
             width = next(each for each in (*_LANES, 2) if each <= columns)
@@ -186,18 +192,7 @@ class Product:
         if prod(tiles) >= _MANY_TILES:
             threads = next(each for each in (_THREADS, 4, 2, 1) if tiles[0] % each == 0)
 
-        parameters = sorted(
-            {each for each in self._store.toposort() if each.op is Ops.PARAM},
-            key=lambda each: each.arg.slot,
-        )
-        declared = []
-        for each in parameters:
-            label = f"data{each.arg.slot}_{'_'.join(map(str, each.shape))}"
-            self.names[each] = label
-            constant = "const "
-            if each is self._store.src[0].src[0]:
-                constant = ""
-            declared.append([f"{constant}__global float* {label}", label, each.arg.slot])
+        declared = self.declared()
         lines = [*self._start(height, width), *self._sums(name, height, width)]
         for place in range(height):
             lines += self._end(place, height, width)
@@ -214,11 +209,27 @@ class Product:
             "parameters": [[label, slot, False] for _, label, slot in declared],
         }
 
+    def declared(self) -> list[tuple[str, str, int]]:
+        """Name the arrays, and return their declarations, their names and their slots."""
+        parameters = sorted(
+            {each for each in self.store.toposort() if each.op is Ops.PARAM},
+            key=lambda each: int(each.arg.slot),
+        )
+        declared = []
+        for each in parameters:
+            label = f"data{each.arg.slot}_{'_'.join(map(str, each.shape))}"
+            self.names[each] = label
+            constant = "const "
+            if each is self.store.src[0].src[0]:
+                constant = ""
+            declared.append((f"{constant}__global float* {label}", label, int(each.arg.slot)))
+        return declared
+
     def _start(self, height: int, width: int) -> Iterator[str]:
         """Yield the place of the tile. The last one of an axis begins earlier, so that it ends with
         the axis, and stores what no other tile has.
         """
-        _, rows, inner, columns = self._axes.lengths
+        _, rows, inner, columns = self.axes.lengths
         yield f"int column = min((int)get_global_id(0) * {width}, {columns - width});"
         yield f"int row = min((int)get_global_id(1) * {height}, {rows - height});"
         if columns % width:
@@ -229,15 +240,15 @@ class Product:
 
     def _columns(self, terms: dict[UOp, str], width: int) -> Iterator[str]:
         """Yield the declaration of the second factor's elements at the columns of a tile."""
-        _, index, conditions = self._second
-        name = self.names[self._second.buffer]
-        column = self._axes.column
+        _, index, conditions = self.second
+        name = self.names[self.second.buffer]
+        column = self.axes.column
         type_ = f"float{width}"
 
         def tests(place: str, chosen: Iterable[tuple[UOp, UOp, bool]]) -> str:
             texts = []
             for a, b, is_true in chosen:
-                sides = [self._text(each, terms, "row", place) for each in (a, b)]
+                sides = [self.text_of(each, terms, "row", place) for each in (a, b)]
                 texts.append(f"{sides[0]} {'<' if is_true else '>='} {sides[1]}")
             return " && ".join(texts)
 
@@ -251,13 +262,13 @@ class Product:
         lanes = []
         for lane in range(width):
             place = f"(column + {lane})"
-            text = f"{name}[{self._text(index, terms, 'row', place)}]"
+            text = f"{name}[{self.text_of(index, terms, 'row', place)}]"
             if own:
                 text = f"({tests(place, own)}) ? {text} : 0.0f"
             lanes.append(text)
         loaded = f"({type_})({', '.join(lanes)})"
         if step_of(index, column) == 1:
-            whole = f"vload{width}(0, {name} + {self._text(index, terms, 'row', 'column')})"
+            whole = f"vload{width}(0, {name} + {self.text_of(index, terms, 'row', 'column')})"
             if own:
                 # A comparison that is true at both ends is true between them.
                 ends = f"{tests('column', own)} && {tests(f'(column + {width - 1})', own)}"
@@ -270,8 +281,8 @@ class Product:
 
     def _sums(self, name: str, height: int, width: int) -> Iterator[str]:
         """Yield the loops. The sums of row 2 are then in s2."""
-        first = self._first.buffer
-        second = self._second.buffer
+        first = self.first.buffer
+        second = self.second.buffer
         ranges = self._reduction.src[1:]
         lengths = [int(each.vmax) + 1 for each in ranges]
         terms = {each: f"k{number}" for number, each in enumerate(ranges)}
@@ -282,7 +293,7 @@ class Product:
                 yield f"for (int {term} = 0; {term} < {length}; {term}++) {{"
             yield from self._columns(terms, width)
             for place in range(height):
-                index = self._text(self._first.index, terms, f"(row + {place})", "column")
+                index = self.text_of(self.first.index, terms, f"(row + {place})", "column")
                 yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
             yield "}" * len(lengths)
             return
@@ -294,10 +305,10 @@ class Product:
         whole = lengths[0] // lanes * lanes
         yield f"for (int k0 = 0; k0 < {whole}; k0 += {lanes}) {{"
         for place in range(height):
-            index = self._text(self._first.index, terms, f"(row + {place})", "column")
+            index = self.text_of(self.first.index, terms, f"(row + {place})", "column")
             yield f"  float{lanes} a{place} = vload{lanes}(0, {self.names[first]} + {index});"
         for side in range(width):
-            index = self._text(self._second.index, terms, "row", f"(column + {side})")
+            index = self.text_of(self.second.index, terms, "row", f"(column + {side})")
             yield f"  float{lanes} b{side} = vload{lanes}(0, {self.names[second]} + {index});"
             for place in range(height):
                 yield f"  s{place}_{side} = a{place} * b{side} + s{place}_{side};"
@@ -310,19 +321,19 @@ class Product:
         yield f"for (int k0 = {whole}; k0 < {lengths[0]}; k0++) {{"
         sides = []
         for side in range(width):
-            index = self._text(self._second.index, terms, "row", f"(column + {side})")
+            index = self.text_of(self.second.index, terms, "row", f"(column + {side})")
             sides.append(f"{self.names[second]}[{index}]")
         yield f"  float{width} b = (float{width})({', '.join(sides)});"
         for place in range(height):
-            index = self._text(self._first.index, terms, f"(row + {place})", "column")
+            index = self.text_of(self.first.index, terms, f"(row + {place})", "column")
             yield f"  s{place} = {self.names[first]}[{index}] * b + s{place};"
         yield "}"
 
     def _end(self, place: int, height: int, width: int) -> Iterator[str]:
         """Yield the store of a row of the tile, and what precedes it."""
-        _, rows, inner, columns = self._axes.lengths
+        _, rows, inner, columns = self.axes.lengths
         value = Value(self, f"(row + {place})", f"s{place}", width)
-        result = value.vector(self._store.src[1])
+        result = value.vector(self.store.src[1])
         index = f"((outer * {rows} + row + {place}) * {inner} + inner) * {columns} + column"
         start = "{"
         if rows % height:
@@ -330,7 +341,7 @@ class Product:
         yield start
         for each in value.lines:
             yield f"  {each}"
-        yield f"  __global float* y = {self.names[self._store.src[0].src[0]]} + {index};"
+        yield f"  __global float* y = {self.names[self.store.src[0].src[0]]} + {index};"
         if columns % width == 0:
             yield f"  vstore{width}({result}, 0, y);"
         else:
@@ -346,17 +357,17 @@ class Product:
         if len(node.src) != 2 or not is_plain(node.src[1]):
             raise ValueError("an operand with a condition")
         index = self._in_axes(node.src[1])
-        place = self._text(index, {}, row, "column")
+        place = self.text_of(index, {}, row, "column")
         array = self.names[node.src[0]]
-        if self._axes.column not in index.ranges:
+        if self.axes.column not in index.ranges:
             return f"{array}[{place}]", False
-        if step_of(index, self._axes.column) != 1:
+        if step_of(index, self.axes.column) != 1:
             raise ValueError(f"an operand whose columns are apart: {index.render()}")
         return f"vload{width}(0, {array} + {place})", True
 
-    def _text(self, index: UOp, terms: dict[UOp, str], row: str, column: str) -> str:
+    def text_of(self, index: UOp, terms: Mapping[UOp, str], row: str, column: str) -> str:
         """Return the text of an index."""
-        outer, rows, inner, columns = self._axes
+        outer, rows, inner, columns = self.axes
         names = {**terms, outer: "outer", rows: row, inner: "inner", columns: column}
         return plain_text(index, names)
 
@@ -474,7 +485,10 @@ def product_of(sink: UOp) -> Product | None:
     if len(factors) < 2:
         return None
     choices = []
-    for axes in each_axes(int(flat.vmax) + 1, [each.index for each in factors]):
+    indices = [each.index for each in factors]
+    for factor in factors:
+        indices += (side for a, b, _ in factor.conditions for side in (a, b))
+    for axes in each_axes(int(flat.vmax) + 1, indices):
         _, rows, _, columns = axes.lengths
         choices.append((min(rows, _MOST_ROWS) * min(columns, _LANES[0]), axes))
     # The largest tile comes first. To simplify an index takes milliseconds.
@@ -513,9 +527,68 @@ def _factor(node: UOp) -> _Factor | None:
         if not valid <= set(condition.split_uop(Ops.AND)):
             return None
         index = index.src[1]
+    index = _unwrapped(index, conditions)
     if not is_plain(index):
         return None
     return _Factor(buffer, index, conditions)
+
+
+def _unwrapped(index: UOp, conditions: Iterable[tuple[UOp, UOp, bool]]) -> UOp:
+    """Return an index without its remainder, if that is the same where all conditions are true.
+    tinygrad adds the length of an array to an index that may be below zero.
+    """
+    if index.op is not Ops.FLOORMOD or index.src[1].op is not Ops.CONST:
+        return index
+    total, length = index.src
+    least = _end(total, conditions, is_most=False)
+    most = _end(total, conditions, is_most=True)
+    if least is None or most is None or not int(length.val) <= least <= most < 2 * int(length.val):
+        return index
+    return (total - length).simplify()
+
+
+def _end(total: UOp, conditions: Iterable[tuple[UOp, UOp, bool]], *, is_most: bool) -> int | None:
+    """Return a bound of a sum where all conditions are true: an upper or a lower one, or None."""
+    terms = polynomial(total)
+    result = 0
+    for side, bound, is_less in conditions:
+        if is_less is not is_most or bound.op is not Ops.CONST:
+            continue
+        own = polynomial(side)
+        for each in own:
+            result += _split_remainder(terms, each, is_most=is_most)
+        factors = {terms.get(each, 0) // count for each, count in own.items()}
+        factor = factors.pop()
+        if factors or factor <= 0:
+            continue
+        result += factor * (int(bound.val) - is_most)
+        for each, count in own.items():
+            terms[each] -= factor * count
+    for each, count in terms.items():
+        if count < 0 or any(int(part.vmin) < 0 for part in each):
+            return None
+        ends = (int(part.vmax) if is_most else int(part.vmin) for part in each)
+        result += count * prod(ends)
+    return result
+
+
+def _split_remainder(terms: dict[Any, int], wanted: tuple[UOp, ...], *, is_most: bool) -> int:
+    """Make a remainder by a multiple of a number one by the number, and return a bound of the rest.
+
+    x % 150 is x % 30 and a multiple of 30 up to 120.
+    """
+    if len(wanted) != 1 or wanted[0].op is not Ops.FLOORMOD or wanted in terms:
+        return 0
+    number, step = wanted[0].src
+    for each in terms:
+        if len(each) != 1 or each[0].op is not Ops.FLOORMOD or each[0].src[0] is not number:
+            continue
+        if step.op is Ops.CONST and each[0].src[1].op is Ops.CONST:
+            rest = int(each[0].src[1].val) - int(step.val)
+            if rest % int(step.val) == 0:
+                terms[wanted] = terms.pop(each)
+                return rest * terms[wanted] * is_most
+    return 0
 
 
 def structure_of(sink: UOp, *, has_floats: bool = True) -> tuple[UOp, UOp, UOp] | None:
@@ -560,7 +633,7 @@ def structure_of(sink: UOp, *, has_floats: bool = True) -> tuple[UOp, UOp, UOp] 
         return None
     if reductions[0].src[0].op is not Ops.MUL:
         return None
-    if prod(int(each.vmax) + 1 for each in reductions[0].src[1:]) < _LEAST:
+    if not _is_long(reductions[0].src[1:]):
         return None
     return store, reductions[0], flat
 
@@ -573,6 +646,14 @@ def plain_text(index: UOp, names: Mapping[UOp, str]) -> str:
         return names[index]
     operands = [plain_text(each, names) for each in index.src]
     return f"({f' {_SYMBOLS[index.op]} '.join(operands)})"
+
+
+def _is_long(ranges: Sequence[UOp]) -> bool:
+    """Return whether a sum is worth a kernel of its own."""
+    least = _LEAST
+    if len(ranges) > 1:
+        least = _LEAST_FILTER
+    return prod(int(each.vmax) + 1 for each in ranges) >= least
 
 
 def is_plain(index: UOp) -> bool:

@@ -26,7 +26,8 @@ from devmod.errors import describe_error
 from devmod.worker import answer_items
 from devmod_models._patched import patched
 from devmod_models._tinygrad.attention import Attention
-from devmod_models._tinygrad.products import NAME, product_of
+from devmod_models._tinygrad.convolutions import Convolution
+from devmod_models._tinygrad.products import NAME, Product, product_of
 from devmod_models._tinygrad.record import expression, identifier, settings
 
 
@@ -338,10 +339,23 @@ def _product(sink: UOp, kind: str, name: str, optimizations: str) -> dict[str, A
             product = Attention(sink)
         if product is None:
             return None
-        rendered = product.rendered(name, int(rows or 0))
+        rendered = _with_copies(product, kind, name, int(rows or 0))
     except ValueError:  # what follows it is not elementwise
         return None
     return {**rendered, "optimizations": optimizations or NAME}
+
+
+def _with_copies(product: Any, kind: str, name: str, rows: int) -> dict[str, Any]:
+    """Return the text and the launch of a product: on opencl with copies of its second factor, if
+    it can have them. A thread of a GPU has no memory for these.
+    """
+    if kind == "opencl" and isinstance(product, Product) and product.has_columns:
+        try:
+            return Convolution(product).rendered(name, rows)
+        except ValueError:
+            pass
+    rendered: dict[str, Any] = product.rendered(name, rows)
+    return rendered
 
 
 def _optimized(scheduler: Any, text: str) -> Any:
