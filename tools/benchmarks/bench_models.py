@@ -11,7 +11,8 @@ trick by which PoCL compiles for any processor. If the volume tests have fetched
 rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run on each OpenCL device
 and by onnxruntime too: a table without bounds, since the kernels are not devmod's. Each model is
 tuned on these devices, and its calls are compared with those of the same file without its records.
-Products of matrices are compared with onnxruntime by the time of the processor, in turns.
+Products of matrices, attention and convolutions are compared with onnxruntime by the time of the
+processor, in turns.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -46,6 +47,15 @@ MOST = 1.05
 #: runtime, of onnxruntime's.
 PRODUCTS = [(480, 512, 512), (48, 576, 1600), (240, 1152, 400), (128, 512, 512)]
 PROCESSOR = 1.5
+#: The heads, the queries, the keys and the size of a head; the channels, the filters, their size,
+#: the length of the image, the step and the groups; and the most processor time of these.
+ATTENTION = [(8, 128, 128, 64), (12, 197, 197, 64), (8, 512, 512, 64), (8, 1, 512, 64)]
+CONVOLUTIONS = [
+    *((3, 64, 7, 224, 2, 1), (3, 32, 3, 112, 1, 1), (32, 32, 5, 56, 1, 1), (16, 16, 9, 28, 1, 1)),
+    *((64, 64, 3, 56, 1, 1), (64, 128, 3, 56, 2, 1), (512, 512, 3, 7, 1, 1), (64, 128, 1, 56, 1, 1)),
+    *((64, 64, 3, 56, 1, 64), (64, 64, 5, 56, 2, 64), (96, 96, 7, 28, 1, 96), (64, 64, 3, 28, 1, 8)),
+]  # fmt: skip
+OTHERS = 3.0
 #: The calls of a turn.
 CALLS = 20
 #: For how long a model's kernels of the heuristic are measured, at most about.
@@ -299,68 +309,138 @@ def tuned_models(rounds: int) -> bool:
     return failed
 
 
-def products_beside_onnxruntime(rounds: int) -> bool:
-    """Measure products of matrices without tuning, and return whether a ratio is over its bound."""
+def kernels_beside_onnxruntime(rounds: int) -> bool:
+    """Measure products, attention and convolutions without tuning, and return whether a ratio is
+    over its bound.
+    """
     if not (find_spec("onnxruntime") and find_spec("onnx")):
         return False
+    from onnx import helper
+    from tinygrad import Tensor
+
+    failed = False
+    for rows, length, columns in PRODUCTS:
+        failed |= beside_one_node(
+            f"product of {rows} × {length} by {length} × {columns}",
+            [helper.make_node("MatMul", ["a", "b"], ["y"])],
+            {"a": (rows, length), "b": (length, columns)},
+            lambda a, b: a @ b,
+            rounds,
+            PROCESSOR,
+        )
+    for heads, queries, keys, size in ATTENTION:
+        failed |= beside_one_node(
+            f"attention of {heads} heads of {size}, {queries} by {keys}",
+            [
+                helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+                helper.make_node("MatMul", ["q", "turned"], ["scores"]),
+                helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+                helper.make_node("MatMul", ["weights", "v"], ["y"]),
+            ],
+            {
+                "q": (1, heads, queries, size),
+                "k": (1, heads, keys, size),
+                "v": (1, heads, keys, size),
+            },
+            lambda q, k, v: (q @ k.transpose(-1, -2)).softmax(-1) @ v,
+            rounds,
+            OTHERS,
+        )
+    for inputs, filters, size, length, step, groups in CONVOLUTIONS:
+        pad = size // 2
+        options = {"strides": [step] * 2, "pads": [pad] * 4, "group": groups}
+        name = f"{size} × {size} of {inputs} by {filters}"
+        if groups > 1:
+            name += f" in {groups} groups"
+
+        def convolution(
+            x: Tensor, w: Tensor, *, pad: int = pad, step: int = step, groups: int = groups
+        ) -> Tensor:
+            return x.conv2d(w, padding=pad, stride=step, groups=groups)
+
+        failed |= beside_one_node(
+            f"convolution {name}, {length} × {length}, step {step}",
+            [helper.make_node("Conv", ["x", "w"], ["y"], **options)],
+            {"x": (1, inputs, length, length), "w": (filters, inputs // groups, size, size)},
+            convolution,
+            rounds,
+            OTHERS,
+        )
+    return failed
+
+
+def beside_one_node(
+    label: str,
+    nodes: list[Any],
+    shapes: dict[str, tuple[int, ...]],
+    fn: Callable[..., Any],
+    rounds: int,
+    bound: float,
+) -> bool:
+    """Measure a function beside the nodes of ONNX that are the same, on Intel's runtime, by the
+    time of the processor. Return whether the ratio is over its bound.
+    """
     import onnxruntime
-    from onnx import TensorProto, helper
+    from onnx import helper
     from tinygrad import Tensor
 
     from devmod.interop import tinygrad
 
-    failed = False
     numbers = np.random.default_rng(0)
-    for rows, length, columns in PRODUCTS:
-        shapes = {"a": (rows, length), "b": (length, columns)}
-        values = [helper.make_tensor_value_info(each, 1, shapes[each]) for each in shapes]
-        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (rows, columns))
-        node = helper.make_node("MatMul", [*shapes], ["y"])
-        graph = helper.make_graph([node], "product", values, [result])
-        opset = [helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
-        options = onnxruntime.SessionOptions()
-        # A thread that waits for work takes time of the processor.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    arrays = {}
+    for name, shape in shapes.items():
+        arrays[name] = numbers.standard_normal(shape).astype(np.float32)
+    values = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    if "w" in shapes:  # filters are weights, which onnxruntime arranges when it loads the model
+        values.pop()
+    result = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph(nodes, "node", values, [result])
+    if "w" in shapes:
+        weights = helper.make_tensor("w", 1, shapes["w"], arrays["w"].ravel())
+        graph.initializer.append(weights)
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    options = onnxruntime.SessionOptions()
+    # A thread that waits for work takes time of the processor.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    feeds = {each.name: arrays[each.name] for each in session.get_inputs()}
+    wanted = session.run(None, feeds)[0]
+    with tinygrad.cpu():
+        examples = [Tensor.empty(*shape) for shape in shapes.values()]
+        module = tinygrad.export(
+            fn, *examples, targets="opencl", name="node", names=[*shapes], outputs=["y"]
         )
-        arrays = {}
-        for name, shape in shapes.items():
-            arrays[name] = numbers.standard_normal(shape).astype(np.float32)
-        with tinygrad.cpu():
-            examples = [Tensor.empty(*shape) for shape in shapes.values()]
-            module = tinygrad.export(
-                lambda a, b: a @ b, *examples, targets="opencl", name="product"
-            )
-        for device in devmod.devices("opencl"):
-            if runtime_of(device) == "PoCL":
-                continue
-            own = [device.from_numpy(each) for each in arrays.values()]
-            out = device.empty((rows, columns), "float32")
-            launch = module["product"].on(device).bind(*own, y=out)
-            launch()
-            wanted = arrays["a"] @ arrays["b"]
-            np.testing.assert_allclose(out.numpy(), wanted, rtol=0, atol=1e-2)
-            runs: dict[str, Callable[[], object]] = {
-                "onnxruntime": partial(session.run, None, arrays),
-                "devmod": launch,
-            }
-            times: dict[str, list[float]] = defaultdict(list)
-            for _ in range(rounds):
-                for each, run in runs.items():
-                    began = time.process_time()
-                    for _ in range(CALLS):
-                        run()
-                    device.synchronize()
-                    times[each].append(time.process_time() - began)
-            medians = medians_of(times)
-            failed |= check(
-                f"product of {rows} × {length} by {length} × {columns}, processor time",
-                medians["devmod"] / medians["onnxruntime"],
-                PROCESSOR,
-                of="onnxruntime",
-            )
+    failed = False
+    for device in devmod.devices("opencl"):
+        if runtime_of(device) == "PoCL":
+            continue
+        own = [device.from_numpy(each) for each in arrays.values()]
+        out = device.empty(wanted.shape, "float32")
+        launch = module["node"].on(device).bind(*own, y=out)
+        launch()
+        np.testing.assert_allclose(out.numpy(), wanted, rtol=0, atol=1e-4 * abs(wanted).max())
+        runs: dict[str, Callable[[], object]] = {
+            "onnxruntime": partial(session.run, None, feeds),
+            "devmod": launch,
+        }
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(rounds):
+            for each, run in runs.items():
+                began = time.process_time()
+                for _ in range(CALLS):
+                    run()
+                device.synchronize()
+                times[each].append(time.process_time() - began)
+        medians = medians_of(times)
+        failed |= check(
+            f"{label}, processor time",
+            medians["devmod"] / medians["onnxruntime"],
+            bound,
+            of="onnxruntime",
+        )
     return failed
 
 
@@ -441,7 +521,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     over = beside_the_jit(options.rounds)
-    over |= products_beside_onnxruntime(max(options.rounds // 10, 8))
+    over |= kernels_beside_onnxruntime(max(options.rounds // 10, 8))
     over |= tuned_models(options.rounds)
     over |= beside_onnxruntime(max(options.rounds // 10, 8))
     raise SystemExit(over)
