@@ -304,3 +304,41 @@ def test_memory_is_freed_after_the_work_in_a_stream_of_the_caller(
         close()
     device.synchronize()
     assert out.numpy().tolist() == [2] * 64
+
+
+@pytest.mark.each_driver
+def test_memory_is_freed_while_another_thread_uses_new_streams(
+    device: Any, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may run between any two lines of a free, here of Python's `weakref`."""
+    faults: list[str] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda details: faults.append(repr(details.exc_value))
+    )
+    with device.context:
+        handles = [device.driver.call("create_stream", 1) for _ in range(40)]
+    unused = [*handles]
+    streams = [vendor.adopt_stream(vendor.foreign_stream("torch", unused.pop())) for _ in range(3)]
+
+    def run_another_thread(frame: Any, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != weakref.__file__:
+            return None
+        if event == "line" and unused:
+            stream = vendor.foreign_stream("torch", unused.pop())
+            streams.append(vendor.adopt_stream(stream))
+        return run_another_thread
+
+    array = [device.empty(64, "float32")]
+    before = sys.gettrace()
+    sys.settrace(run_another_thread)
+    try:
+        array.clear()
+        device.share(None)
+        assert not device.has_queues
+    finally:
+        sys.settrace(before)
+    assert faults == []
+    streams.clear()
+    with device.context:
+        for each in handles:
+            device.driver.call("destroy_stream", each)

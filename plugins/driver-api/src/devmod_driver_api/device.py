@@ -570,7 +570,7 @@ class DriverDevice(Device):
     @property
     def has_queues(self) -> bool:
         """Whether there is a device over a stream of the context."""
-        streams = [*self.context.foreign_streams.values()]
+        streams = self.context.referenced_foreign_streams()
         return any(each.device.is_callers_queue for each in streams)
 
     def check_context(self) -> None:
@@ -650,8 +650,9 @@ class DriverDevice(Device):
         with context.lock:
             stream: DriverStream | None = context.foreign_streams.get(key)
             if stream is None or (self.is_callers_queue and stream.device is not self):
-                stream = context.foreign_streams[key] = self.stream_type(self, handle, owner)
+                stream = self.stream_type(self, handle, owner)
                 stream.number = key[1]
+                context.foreign_streams[key] = stream
             stream.last_owner = owner
         return stream
 
@@ -748,7 +749,7 @@ class DriverDevice(Device):
             context.streams.settle()
             # Both hold the objects that keep the handles valid.
             own = context.streams_in_use()
-            foreign = [each for each in [*context.foreign_streams.values()] if not each.is_closed]
+            foreign = [each for each in context.referenced_foreign_streams() if not each.is_closed]
             for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                 context.order(consumer, handle)
         if consumer == api.legacy_stream:

@@ -482,13 +482,20 @@ class Context:
         stream that was destroyed.
         """
         found = []
-        for (handle, number), stream in [*self.foreign_streams.items()]:
+        for stream in self.referenced_foreign_streams():
             if stream.is_closed or not (stream.is_kept or stream.device.is_callers_queue):
                 continue
             with suppress(DriverError):
-                if self.driver.stream_id(handle) == number:
+                if self.driver.stream_id(stream.handle) == stream.number:
                     found.append(stream)
         return found
+
+    def referenced_foreign_streams(self) -> list[Any]:
+        """Return the streams over streams of other libraries. Another thread may add one at the
+        same time, which ends an iteration over the items.
+        """
+        streams = [reference() for reference in self.foreign_streams.valuerefs()]
+        return [stream for stream in streams if stream is not None]
 
     def note_end(self, stream: Any) -> None:
         """Note the end of the work in a stream of another library that devmod leaves: the library
@@ -535,7 +542,7 @@ class Context:
         """
         self.streams.settle()
         ends = [*self._ends.items()]
-        foreign = [*self.foreign_streams.values()]
+        foreign = self.referenced_foreign_streams()
         open_streams = self._open_streams()
         for handle in self.streams_in_use():
             self.driver.call("synchronize_stream", handle)
