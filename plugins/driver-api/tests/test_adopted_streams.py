@@ -342,3 +342,53 @@ def test_memory_is_freed_while_another_thread_uses_new_streams(
     with device.context:
         for each in handles:
             device.driver.call("destroy_stream", each)
+
+
+@pytest.mark.each_driver
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_program_that_frees_nothing_leaves_streams(
+    is_closed: bool, device: Any, add: Any, vendor: Vendor
+) -> None:
+    """The ends of their work are forgotten when they are complete."""
+    x, y = device.zeros(64, "float32"), device.zeros(64, "float32")
+    gc.collect()
+    events = len(device.context.events)
+    ends = device.context._ends
+    for _ in range(50):
+        with device.context:
+            handle = device.driver.call("create_stream", 1)
+        stream = vendor.foreign_stream("torch", handle)
+        launch = add.bind(x, x, y, 64, grid=1, block=64, stream=stream)
+        launch()
+        stream.is_closed = is_closed
+        del launch, stream
+        gc.collect()
+        with device.context:
+            device.driver.call("synchronize_stream", handle)
+            device.driver.call("destroy_stream", handle)
+    assert len(ends) <= 2
+    assert len(device.context.events) <= events + 2
+    waits_before = vendor.calls("synchronize_context")
+    del x
+    assert vendor.calls("synchronize_context") == waits_before + is_closed
+    assert not ends
+
+
+@pytest.mark.each_driver
+def test_a_driver_without_numbers_uses_a_handle_again(
+    device: Any, add: Any, handle: int, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work in the first stream of the handle may go on after that in the second one."""
+    driver = device.driver
+    monkeypatch.setattr(type(driver), "stream_id", lambda self, stream: 0)
+    monkeypatch.setattr(type(driver), "is_done", lambda self, query, handle: False)
+    x, y = device.zeros(64, "float32"), device.zeros(64, "float32")
+    for _ in range(2):
+        stream = vendor.foreign_stream("torch", handle)
+        launch = add.bind(x, x, y, 64, grid=1, block=64, stream=stream)
+        launch()
+        del launch, stream
+        gc.collect()
+    before = vendor.calls("synchronize_event")
+    del x
+    assert vendor.calls("synchronize_event") == before + 2

@@ -371,8 +371,9 @@ class Context:
         self.once = Once()
         self.foreign_streams: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
         #: The ends of the work in streams of other libraries that devmod has left, by handle and
-        #: number: a list with an event, or an empty one if the stream was closed.
-        self._ends: dict[tuple[int, int], list[Handle]] = {}
+        #: number: a list with an event, or an empty one if the driver refused it. All streams that
+        #: were closed have the key None, and an empty list.
+        self._ends: dict[tuple[int, object] | None, list[Handle]] = {}
         self.lock = fork_safe(RLock())
         if self.is_primary:  # the owner of another one may end it while a host array is in use
             lock_pages_with(self)
@@ -503,23 +504,39 @@ class Context:
         """
         if sys.is_finalizing() or is_inherited(self.driver.api.kind) or not self.is_alive():
             return
+        if stream.is_closed:
+            self._ends[None] = []
+            return
         end: list[Handle] = []
-        key = stream.handle, stream.number
+        # A driver without numbers may have used the handle for a stream whose work goes on.
+        key = stream.handle, stream.number or id(end)
         earlier = self._ends.get(key)
         self._ends[key] = end
-        if stream.is_closed:
-            return
         with suppress(DriverError), self, self.driver.relaxed():
             if self.driver.call("is_capturing", stream.handle):
                 # The launches are in a graph of the library.
-                if earlier is None:
-                    del self._ends[key]
-                else:
+                self._ends.pop(key, None)
+                if earlier is not None:
                     self._ends[key] = earlier
                 return
             event = self.events.create(DISABLE_TIMING)
             self.driver.call("record_event", event.value, stream.handle)
             end.append(event)
+            self._forget_ends()
+
+    def _forget_ends(self) -> None:
+        """Forget the oldest ends, up to one whose work goes on: a program that frees no memory may
+        leave any number of streams. The context is current.
+        """
+        for key, end in self._noted_ends():
+            if end and not self.driver.is_done("is_event_done", end[0].value):
+                return
+            if end and self._ends.get(key) is end:
+                self._ends.pop(key, None)
+
+    def _noted_ends(self) -> list[tuple[tuple[int, object] | None, list[Handle]]]:
+        """Return the ends. A copy comes first: a finalizer may add one during an iteration."""
+        return [*self._ends.copy().items()]
 
     def is_captured(self) -> bool:
         """Return whether one of these streams, or one that the legacy default stream waits for, is
@@ -541,7 +558,7 @@ class Context:
         the work of a stream that its library has closed.
         """
         self.streams.settle()
-        ends = [*self._ends.items()]
+        ends = self._noted_ends()
         foreign = self.referenced_foreign_streams()
         open_streams = self._open_streams()
         for handle in self.streams_in_use():
