@@ -392,3 +392,26 @@ def test_a_driver_without_numbers_uses_a_handle_again(
     before = vendor.calls("synchronize_event")
     del x
     assert vendor.calls("synchronize_event") == before + 2
+
+
+@pytest.mark.each_driver
+def test_the_current_stream_of_pytorch_may_be_an_external_one(
+    device: Any, add: Any, vendor: Vendor
+) -> None:
+    """Its owner may destroy it while the Stream lives, and a driver may end the process for its
+    handle. The stand-in reports a use of it.
+    """
+    driver = device.driver
+    with device.context:
+        handle = driver.call("create_stream", 1)
+    stream = vendor.foreign_stream("torch", handle, stream_id=handle)
+    x, y = device.zeros(64, "float32"), device.zeros(64, "float32")
+    add(x, x, y, 64, grid=1, block=64, stream=stream)
+    with device.context:
+        driver.call("synchronize_stream", handle)
+        driver.call("destroy_stream", handle)
+    del x
+    gc.collect()
+    add(y, y, y, 64, grid=1, block=64)  # the function leaves the stream
+    del stream
+    gc.collect()

@@ -51,6 +51,18 @@ _LAST_SPECIAL = 2
 # -- Streams and events of a driver.
 
 
+def _keeps_stream(owner: object, handle: int) -> bool:
+    """Return whether the object of another library keeps the stream.
+
+    PyTorch's, CuPy's, cuda.core's and pycuda's class is named so; ExternalStream and numba's
+    external streams do not keep one. PyTorch's current stream is a Stream also if an ExternalStream
+    is current, whose number is then its handle (c10/cuda/CUDAStream.cpp).
+    """
+    if type(owner).__name__ != "Stream" or getattr(owner, "external", False):
+        return False
+    return getattr(owner, "stream_id", None) != handle
+
+
 class DriverStream(Stream):
     """A stream of a driver.
 
@@ -84,9 +96,8 @@ class DriverStream(Stream):
         self.owner = owner
         self.last_owner = owner
         self.is_default = handle in device.api.legacy_handles
-        #: Whether `owner` keeps a stream of another library. PyTorch's, CuPy's, cuda.core's and
-        #: pycuda's class is named so; ExternalStream and numba's external streams do not keep one.
-        self.is_kept = type(owner).__name__ == "Stream" and not getattr(owner, "external", False)
+        #: Whether `owner` keeps a stream of another library.
+        self.is_kept = _keeps_stream(owner, handle)
         self.lock: AbstractContextManager[object] = nullcontext()
         if not self.is_default:
             self.lock = fork_safe(RLock())
