@@ -25,6 +25,7 @@ from devmod_readers.triton import (
     function_name,
     own_options,
     parts_of,
+    read_choices,
     read_record,
     rename_modules,
     source_digest,
@@ -453,6 +454,15 @@ def test_what_is_no_record() -> None:
             ),
         },
         refused,
+    )
+
+
+def test_the_choices_of_a_file_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b'{"triton": "3.9.0", "choices": []}'
+    assert read_choices(text, "k.devmod") == ("3.9.0", [])
+    monkeypatch.setattr("devmod_readers.triton.MAX_BYTES", len(text) - 1)
+    assert refusal(FormatError, read_choices, text, "k.devmod") == (
+        "k.devmod: the choices of Triton's autotune have more than 33 bytes"
     )
 
 

@@ -626,6 +626,43 @@ def test_a_choice_of_autotune_is_served_for_an_equal_gpu_alone() -> None:
         assert result(first)[0] == measured
 
 
+#: The function is Triton's InterpretedFunction, as with TRITON_INTERPRET=1.
+INTERPRETED = """
+class InterpretedFunction:
+    def __init__(self, fn):
+        self.fn = fn
+
+k.add = InterpretedFunction(k.add.fn)
+"""
+#: `early_config_prune` of the program may return any iterable, with which Triton alone works.
+ITERATED = """
+prune = autotuner.Autotuner.prune_configs
+
+def prune_configs(self, kwargs):
+    return (each for each in prune(self, kwargs))
+
+autotuner.Autotuner.prune_configs = prune_configs
+k.scale.launch("*fp32", "i32")
+"""
+
+
+@pytest.mark.row("R60")
+def test_what_autotune_has_in_a_program_ends_no_launch() -> None:
+    def result(change: str, blocks: str = "(256, 128)") -> tuple[str, str]:
+        script = TUNED.format(change=change, blocks=blocks, n=100)
+        lines, error = run(script, DEVMOD_TRITON="k.devmod", DEVMOD_LOG="debug", **MANAGER)
+        reasons = [line for line in error.splitlines() if "measures the conf" in line]
+        return lines[0], " ".join(reasons)
+
+    first = "k.scale.launch('*fp32', 'i32')\n"
+    write_choices(choices())
+    found, reason = result(f"{first}{INTERPRETED}")
+    assert found == "256 [256, 128]"
+    assert "the configurations of a function: AttributeError: " in reason
+    assert result(ITERATED) == ("128 []", "")
+    assert result(ITERATED, "(256, 128, 64)")[0] == "256 [256, 128, 64]"
+
+
 @pytest.mark.row("R60")
 def test_choices_that_were_changed_or_that_a_policy_refuses_are_not_served(folder: Path) -> None:
     write_choices(choices())

@@ -670,6 +670,10 @@ def read_choices(text: bytes, place: str) -> tuple[str, list[Choice]]:
     FormatError
         The text has no choices.
     """
+    if len(text) > MAX_BYTES:
+        raise FormatError(
+            f"{place}: the choices of Triton's autotune have more than {MAX_BYTES} bytes"
+        )
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

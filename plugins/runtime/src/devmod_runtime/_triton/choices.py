@@ -33,27 +33,30 @@ class Choices:
         """
         if not self._choices:
             return None
-        function = tuner.fn
-        while not isinstance(getattr(function, "src", None), str):
-            function = function.fn
-        name = function_name(function)
+        name = "a function"
         try:
+            function = tuner.fn
+            while not isinstance(getattr(function, "src", None), str):
+                function = function.fn
+            name = function_name(function)
             place = Choice(
                 name, source_digest(function), gpu(), _key(tuner, named), {}, 0, []
             ).place
             choice = self._choices.get(place)
             texts = [_text(config_of(each)) for each in configs]
+            measured = []
+            if choice is not None:
+                measured = [_text(choice.config), *(_text(each) for each, _ in choice.others)]
         except Exception as error:  # noqa: BLE001 - another Triton, or a value without a text
             debug(f"Triton measures the configurations of {name}: {describe_error(error)}")
             return None
-        if choice is None:
+        if not measured:
             debug(f"Triton measures the configurations of {name}: no file has a choice for {place}")
             return None
-        measured = [choice.config, *(each for each, _ in choice.others)]
-        if sorted(texts) != sorted(map(_text, measured)):
+        if sorted(texts) != sorted(measured):
             debug(f"Triton measures the configurations of {name}: the file has others")
             return None
-        return configs[texts.index(_text(choice.config))]
+        return configs[texts.index(measured[0])]
 
 
 def _text(config: Mapping[str, Any]) -> str:

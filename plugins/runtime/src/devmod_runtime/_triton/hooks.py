@@ -126,7 +126,7 @@ def _serve_choices() -> None:
         return
 
     def prune_configs(self: Any, kwargs: Any) -> Any:
-        configs = prune(self, kwargs)
+        configs = [*prune(self, kwargs)]  # a function of the program may return any iterable
         if len(configs) < 2:
             return configs
         with lock:
