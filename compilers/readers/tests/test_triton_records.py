@@ -338,6 +338,8 @@ def test_names_of_modules_in_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert name("_mine_1f5c") == "mine:add"
     assert name("_mine_1f5c.inner") == "mine.inner:add"
     assert name("_mine_1f5cd") == "_mine_1f5cd:add"
+    rename_modules({"_mine_1f5c.inner": "other.part"})
+    assert name("_mine_1f5c.inner.deep") == "other.part.deep:add"
 
 
 def test_a_record_is_sorted_text_with_each_kernel_once() -> None:

@@ -284,6 +284,16 @@ def test_what_cannot_be_served(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         f"serve(path): the path {folder / 'a'!s}{os.pathsep}b' has {os.pathsep!r}, which separates paths in DEVMOD_TRITON"
     ).replace("path /", "path '/")
     assert refusal(FileNotFoundError, triton.serve, "missing.devmod")
+    text = "serve(names): expected a dict such as {__name__: 'my_kernels'}, got "
+    for names, shown in (
+        ("scaled_add", "'scaled_add'"),
+        ({"a": 3}, "'a': 3"),
+        ({3: "a"}, "3: 'a'"),
+        ({"a-b": "my-kernels"}, "'a-b': 'my-kernels'"),
+        ({"a": "b."}, "'a': 'b.'"),
+    ):
+        error = refusal(devmod.ArgumentError, triton.serve, "other.devmod", names=names)
+        assert error == text + shown
     write("k.devmod", module("add", b"1"))
     script = (
         "import sys\nsys.modules['triton'] = None\nimport devmod, devmod_runtime.triton as t\n"

@@ -186,9 +186,11 @@ def _import_name(module: str) -> str:
     it has.
     """
     if module != "__main__":
-        for name, recorded in _recorded_names.items():
-            if module == name or module.startswith(f"{name}."):
-                return recorded + module[len(name) :]
+        name = module
+        while name:
+            if name in _recorded_names:
+                return _recorded_names[name] + module[len(name) :]
+            name = name.rpartition(".")[0]
         return module
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)

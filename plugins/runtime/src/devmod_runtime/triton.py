@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import devmod
-from devmod.backend import file_name
+from devmod.backend import describe_value, file_name
 from devmod.errors import not_installed
 from devmod_readers.triton import MANAGER, rename_modules
 from devmod_runtime._triton.served import STRICT, VARIABLE, lock, words
@@ -43,6 +43,8 @@ def serve(
 
     Raises
     ------
+    ArgumentError
+        `names` has no import names, or the path has the character that separates paths.
     FormatError
         It is no file of `devmod triton build`.
     TrustError
@@ -60,6 +62,8 @@ def serve(
             f"serve(path): the path {name!r} has {os.pathsep!r}, which separates paths in {VARIABLE}",
             argument="path",
         )
+    names = {} if names is None else names
+    _check_names(names)
     try:
         import_module("triton")
     except ModuleNotFoundError as error:
@@ -67,7 +71,7 @@ def serve(
             f"{name!r} cannot be served: {not_installed('Triton', 'triton', 'triton')}"
         ) from error
     with lock:
-        rename_modules(names or {})
+        rename_modules(names)
         hooks.server.open(name)
         given = words()
         if name not in given:
@@ -77,6 +81,20 @@ def serve(
         os.environ[VARIABLE] = os.pathsep.join(given)
         os.environ.update(MANAGER)
         hooks.install()
+
+
+def _check_names(names: Any) -> None:
+    """Raise ArgumentError if the values are no import names. A loader may have made the keys."""
+    expected = "serve(names): expected a dict such as {__name__: 'my_kernels'}"
+    if not isinstance(names, Mapping):
+        raise devmod.ArgumentError(f"{expected}, got {describe_value(names)}", argument="names")
+    for name, recorded in names.items():
+        is_name = isinstance(recorded, str) and all(map(str.isidentifier, recorded.split(".")))
+        if not isinstance(name, str) or not is_name:
+            raise devmod.ArgumentError(
+                f"{expected}, got {describe_value(name)}: {describe_value(recorded)}",
+                argument="names",
+            )
 
 
 def __getattr__(name: str) -> Any:
