@@ -361,6 +361,10 @@ def test_an_alias_in_the_place_of_a_kind_is_explained(group: str, tmp_path: Path
 def test_a_word_for_devices_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
     words = {
         "gpu": "a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
+        "nvidia": "a maker of devices; its kind is cuda, and its drivers have vulkan, opencl and webgpu too",
+        "amd": "a maker of devices; its kind is rocm, and its drivers have vulkan, opencl and webgpu too",
+        "apple": "a maker of devices; its kind is metal, and its systems have webgpu too",
+        "intel": "a maker of devices; its drivers have vulkan, opencl and webgpu",
         "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
     }
     chosen = [(group, word) for word in words for group in ("devmod.device", "devmod.targets")]

@@ -20,9 +20,13 @@ _CORE_KINDS = {
     "bundle": "a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it",
     PROGRAM: "the kind of programs, which run on the devices of their kernels; devmod.program makes one, and devmod.load reads its file",
 }
-#: Words for devices of several kinds, with a description.
+#: Words for devices of several kinds, and makers of devices, with a description.
 _WORDS = {
     "gpu": "a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
+    "nvidia": "a maker of devices; its kind is cuda, and its drivers have vulkan, opencl and webgpu too",
+    "amd": "a maker of devices; its kind is rocm, and its drivers have vulkan, opencl and webgpu too",
+    "apple": "a maker of devices; its kind is metal, and its systems have webgpu too",
+    "intel": "a maker of devices; its drivers have vulkan, opencl and webgpu",
     "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
 }
 #: How the other shared objects are read.
