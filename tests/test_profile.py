@@ -127,6 +127,15 @@ def test_the_exit_status_is_that_of_the_script(
     assert "  device  count" in done.stderr
 
 
+def test_a_file_of_kernels_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "k.devmod").write_bytes(b"\0")
+    done = python("-m", "devmod", "profile", "k.devmod", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "devmod: error: k.devmod is a file of kernels: give a Python script that calls them. `devmod bench` measures the functions of a file\n"
+    )
+
+
 def test_tracers_get_each_launch_by_a_hook() -> None:
     class Tracer:
         records: list[Any] = []

@@ -62,6 +62,10 @@ def command(
 
     The exit status is that of the script.
     """
+    if script.endswith(".devmod"):
+        raise click.UsageError(
+            f"{script} is a file of kernels: give a Python script that calls them. `devmod bench` measures the functions of a file"
+        )
     quiet_drivers()
     if output is not None:
         output.parent.stat()  # a missing folder is an error before the script runs
