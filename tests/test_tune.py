@@ -396,12 +396,12 @@ def test_what_cannot_be_tuned_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     check_errors(REFUSED, lambda options: devmod.tune(tuned(0, 10), "scale", **options))
     plain = devmod.compile(CL, "opencl")
     names = {
-        "tune: 'scale' has no variants; build it with tune={…}": "scale",
-        "tune: the module has no tuned function: build one with tune={…}": None,
+        "tune: 'scale' has no variants; build it with tune={…} or --tune": "scale",
+        "tune: the module has no tuned function: build one with tune={…} or --tune": None,
     }
     check_errors(names, lambda name: devmod.tune(plain, name))
     mixed = devmod.bundle(plain, tuned(0), mixed=True)
-    text = "tune: 'scale' has no variants on opencl:0: the candidate for it is not tuned. Give another device, or build that candidate with tune={…} too"
+    text = "tune: 'scale' has no variants on opencl:0: the candidate for it is not tuned. Give another device, or build that candidate with tune={…} or --tune too"
     assert str(error_of(devmod.tune, mixed)) == text
     assert isinstance(error_of(devmod.tune, plain, "scales"), devmod.FunctionNotFoundError)
     text = "tune: expected a module, as of devmod.load, got 'k.devmod'"

@@ -359,12 +359,12 @@ def _names_to_tune(module: Module, name: str | None) -> list[str]:
     if wanted:
         return wanted
     if name is None:
-        raise ArgumentError("tune: the module has no tuned function: build one with tune={…}")
+        raise ArgumentError("tune: the module has no tuned function: build one with tune={…} or --tune")
     others = ""
     if tuned:
         others = f"; those that have: {list_names(tuned)}"
     raise ArgumentError(
-        f"tune: {name!r} has no variants{others}; build it with tune={{…}}", function=name
+        f"tune: {name!r} has no variants{others}; build it with tune={{…}} or --tune", function=name
     )
 
 

@@ -65,7 +65,7 @@ def launcher(settings: Settings) -> Answer:
         label = device_label(tuned.default_device())
         raise ArgumentError(
             f"tune: {tuned.name!r} has no variants on {label}: the candidate for it is not tuned. Give another device, or build that "
-            "candidate with tune={…} too",
+            "candidate with tune={…} or --tune too",
             argument="devices",
         )
     opened: list[_Launches] = []
