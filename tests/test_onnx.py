@@ -853,7 +853,7 @@ def test_a_range_that_is_wrong_is_found(replace: Any, refused: Any) -> None:
     [
         (
             ["--dim", "n=4"],
-            "no length is chosen by each call; give one its first and last value (--buckets)",
+            "no length is chosen by each call: give one its first and last value, such as 1 and 64 (--dim)",
         ),
         (
             ["--dim", "n=1..9", "--dim", "batch=1..2"],

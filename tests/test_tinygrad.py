@@ -724,6 +724,11 @@ def test_what_a_program_does_not_have(function: Any, inputs: Any, keywords: Any,
     assert refusal(ArgumentError, interop.export, function, *values, **options) == text
 
 
+def test_a_word_for_several_kinds_is_explained() -> None:
+    with pytest.raises(devmod.NotRegisteredError, match="gpu is a word for devices of several k"):
+        interop.export(lambda x: x, Tensor.empty(4), targets="gpu", name="f")
+
+
 def made(value: Any) -> Any:
     """Return an input of a case. tinygrad needs a compiler to make a tensor, so none is made while
     the tests are collected.

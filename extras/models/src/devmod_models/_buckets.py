@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_models.onnx import Range
+from devmod_models.onnx import SMALLER_LENGTHS, Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,6 +86,11 @@ def read_buckets(given: Mapping[str, Sequence[int]], ranges: Iterable[Range]) ->
     known = {each.name: each for each in ranges}
     if not name and len(known) == 1:
         name = next(iter(known))
+    if not known:
+        raise ArgumentError(
+            "no length is chosen by each call: give one its first and last value, such as 1 and 64",
+            argument=SMALLER_LENGTHS,
+        )
     if name not in known:
         raise _error(_unknown(name, known))
     whole = known[name]
@@ -105,8 +110,6 @@ def read_buckets(given: Mapping[str, Sequence[int]], ranges: Iterable[Range]) ->
 
 def _unknown(name: str, known: Mapping[str, Range]) -> str:
     """Return why a name is no length that each call chooses."""
-    if not known:
-        return "no length is chosen by each call; give one its first and last value"
     if name:
         return f"no length that each call chooses has the name {name!r}{did_you_mean(name, known) or '.'} Those are {list_names(known)}"
     return f"each call chooses several lengths; name the one: {list_names(known)}"

@@ -37,6 +37,7 @@ from devmod.errors import (
     list_names,
     not_installed,
 )
+from devmod.plugins import lookup
 from devmod.worker import answers, processors
 from devmod_models._names import default_names
 from devmod_models._progress import progress_line
@@ -307,6 +308,8 @@ def _parsed(targets: Any) -> dict[str, Target]:
     parsed = {each.kind: each for each in map(Target.parse, texts)}
     if parsed and len(parsed) == len(texts) and parsed.keys() <= KINDS.keys():
         return parsed
+    for kind in parsed:
+        lookup("devmod.targets", kind)  # its error explains words such as gpu
     expected = f"expected one target of each kind, of {list_names(KINDS)}"
     raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(texts)}", argument="targets")
 
