@@ -416,6 +416,10 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
             "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx",
         ),
         (
+            "k.onnx",
+            "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. `devmod onnx` makes a file of a model",
+        ),
+        (
             "k.slang",
             "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. devmod compile {path} -t cuda compiles a source",
         ),

@@ -326,6 +326,8 @@ def _open(path: Path) -> tuple[str, Module]:
     spec = spec_of_format(form)
     if spec is None:
         known = "known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"
+        if suffix == "onnx":
+            known += ". `devmod onnx` makes a file of a model"
         raise FormatError(
             f"{str(path)!r}: the suffix names no format that can be inspected; {known}{loading_hint(str(path))}"
         )
