@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+import rows
 import where
 from devmod.targets import KINDS
 
@@ -59,3 +62,10 @@ def test_the_template_of_a_message_says_what_the_page_says() -> None:
         assert "imperative" in words
         assert "at most 72 characters" in words
     assert max(map(len, template.splitlines())) <= 100
+
+
+def test_a_row_that_the_contract_lacks_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"docs/contract.md has no row R999. Its rows: R1 to R\d+"):
+        rows.main(["R1", "R999"])
+    rows.main(["R1"])
+    assert "R1  core/tests/" in capsys.readouterr().out

@@ -122,8 +122,14 @@ def section() -> str:
 
 def main(rows: list[str]) -> None:
     """Print the tests of some rows, or of all."""
+    known = rows_of_the_contract()
+    for row in rows:
+        if row not in known:
+            raise SystemExit(
+                f"docs/contract.md has no row {row}. Its rows: {known[0]} to {known[-1]}"
+            )
     found = tests_by_row()
-    for row in rows or rows_of_the_contract():
+    for row in rows or known:
         for file, names in found.get(row, {}).items():
             print(*(f"{row}  {file}::{name}" for name in names), sep="\n")
 
