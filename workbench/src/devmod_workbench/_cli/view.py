@@ -42,7 +42,8 @@ def command(file: Path, port: int, no_open: bool) -> None:
     The page shows the modules, their functions and their sources. Every WebGPU kernel has a form
     with its arguments: sizes, numbers, a fill or a file. The form runs the kernel, and shows the
     result as numbers and as a picture. Other kernels have the reason why they cannot run in a
-    browser. Compressed modules are decompressed into a temporary file.
+    browser. A program has the graph of its steps. Compressed modules are decompressed into a
+    temporary file.
     """
     import devmod
     from devmod.backend import policies, temporary_folder, walk

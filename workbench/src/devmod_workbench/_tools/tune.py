@@ -359,7 +359,9 @@ def _names_to_tune(module: Module, name: str | None) -> list[str]:
     if wanted:
         return wanted
     if name is None:
-        raise ArgumentError("tune: the module has no tuned function: build one with tune={…} or --tune")
+        raise ArgumentError(
+            "tune: the module has no tuned function: build one with tune={…} or --tune"
+        )
     others = ""
     if tuned:
         others = f"; those that have: {list_names(tuned)}"
