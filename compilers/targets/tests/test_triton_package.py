@@ -304,7 +304,10 @@ def test_a_record_is_merged_over_runs_and_has_the_status_of_the_command(
 
     choice = Choice("m:f", "ab", "cuda:90:32:132", [1], {"BLOCK": 2}, 0.5, [])
     other = ADD._replace(options={"num_warps": 8})
-    assert record(status=3) == (3, f"{sys.executable} compiled nothing with Triton\n")
+    assert record(status=3) == (
+        3,
+        f"{sys.executable} compiled nothing with Triton, so k.json is as before. Give a command that launches kernels, on a GPU or below `devmod simulate`\n",
+    )
     assert not Path("k.json").exists()
     assert record(line(ADD), {"choice": choice._asdict()}) == (0, "k.json: 1 kernel\n")
     code, out = record(line(other), line(ADD), {"skipped": "m:g: why"}, {"skipped": "m:g: why"})
@@ -318,7 +321,10 @@ def test_a_record_is_merged_over_runs_and_has_the_status_of_the_command(
         in out
     )
     assert Path("k.json").read_bytes() == before
+    Path("package.json").write_text("{}")
     for words, text in (
+        # The command is not run: it may take hours.
+        (["-o", "package.json", "--", "no-such-program"], "package.json is no record of Triton's"),
         (["-o", "k.devmod", "--", "true"], "k.devmod: a record is a file such as kernels.json"),
         (["-t", "cuda -arch=sm_90", "-o", "k.json", "--", "true"], "k.json: a record is a file"),
         (["-o", "k.json", "--", "no-such-program"], "'no-such-program' cannot be started: "),

@@ -77,7 +77,7 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
     With -t, each is also compiled for the targets, in the process that launches it. So the file has
     functions without an import path too, such as those inside of other functions.
     """
-    from devmod_readers.triton import MANAGER, RECORD_VARIABLE, TARGETS_VARIABLE
+    from devmod_readers.triton import MANAGER, RECORD_VARIABLE, TARGETS_VARIABLE, read_record
     from devmod_targets.triton.package import compiled_in, constants_of, variants_of, write
 
     if find_spec("devmod_runtime") is None:
@@ -90,6 +90,8 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
             f"{output}: a record is a file such as kernels.json, and with -t the output is a file that ends in {_SUFFIX}"
         )
     check_writable(output)
+    if not targets and output.exists():
+        read_record(output.read_bytes(), str(output))  # the run may take hours
     with temporary_folder() as folder, noting_interrupts(output):
         variables = os.environ | MANAGER | {RECORD_VARIABLE: folder}
         if variants:
@@ -102,7 +104,10 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
         for line in run.skipped:
             echo(f"not recorded: {line}")
         if not run.kernels:
-            echo(f"{words[0]} compiled nothing with Triton")
+            echo(
+                f"{words[0]} compiled nothing with Triton, so {output} is as before. "
+                "Give a command that launches kernels, on a GPU or below `devmod simulate`"
+            )
         elif variants:
             constants, problems = constants_of(variants, run.choices)
             for line in problems:
