@@ -122,6 +122,15 @@ def test_the_command_takes_the_place_of_the_process() -> None:
     assert not int(ignored, 16) & (1 << signal.SIGPIPE - 1)
 
 
+def test_the_words_behind_sanitize_are_the_command() -> None:
+    """The value of the option follows `=` alone."""
+    script = "import sys; print(sys.argv[1:])"
+    for options in (("--sanitize",), ("--arch", "sm_80", "--sanitize"), ("--sanitize=race",)):
+        words = (*options, sys.executable, "-c", script, "--sanitize", "x")
+        done = forked.python("-m", "devmod", "simulate", *words)
+        assert (done.returncode, done.stdout) == (0, "['--sanitize', 'x']\n"), done.stderr
+
+
 WAITS = "trap 'echo SIGINT; exit 5' INT; trap 'echo SIGTERM; exit 5' TERM; trap 'echo SIGHUP; exit 5' HUP; echo starts; while :; do sleep 0.1; done"
 
 

@@ -165,8 +165,26 @@ def _architectures(context: click.Context, parameter: click.Parameter, text: str
     return ",".join(re.findall(r"\d+", text))
 
 
+class _SimulateCommand(click.Command):
+    """The command. The value of --sanitize follows `=` alone: click takes the next word too, which
+    is COMMAND.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give --sanitize its value."""
+        words = list(args)
+        for number, each in enumerate(args):
+            is_value = number and args[number - 1] in ("--arch", "--devices")
+            if each == "--" or not (is_value or each.startswith("-")):
+                break
+            if each == "--sanitize":
+                words[number] = "--sanitize="
+        return super().parse_args(ctx, words)
+
+
 @click.command(
     "simulate",
+    cls=_SimulateCommand,
     short_help="Run CUDA without a GPU.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog="""\b

@@ -158,7 +158,7 @@ def test_without_a_launch_there_is_no_number_of_reports(tmp_path: Path) -> None:
     """Of a program that launches nothing, and of a kernel that cannot be launched."""
     assert run(tmp_path, "sys.exit(3)", exits=3) == NO_LAUNCH
     (tmp_path / "twice.cu").write_text(KERNEL)
-    done = start(tmp_path, "-m", "devmod", "run", "twice.cu", "twice", "n=1", "--sanitize")
+    done = start(tmp_path, "-m", "devmod", "run", "twice.cu", "--sanitize", "twice", "n=1")
     assert done.returncode == 1
     first, rest = done.stderr.split("\n", 1)
     assert "is missing arguments: 'x', 'y'" in first

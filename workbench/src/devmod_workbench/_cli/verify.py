@@ -26,6 +26,7 @@ from devmod_workbench._cli._describe import open_file
 from devmod_workbench._tools.checks import run_with_checks
 from devmod_workbench._tools.options import (
     DIMS,
+    SanitizeCommand,
     atol_option,
     call_arguments,
     rtol_option,
@@ -52,6 +53,7 @@ _MARKS = (
 
 @click.command(
     "verify",
+    cls=SanitizeCommand,
     short_help="Check a file, and compare its candidates here.",
     epilog="""\b
 Examples:

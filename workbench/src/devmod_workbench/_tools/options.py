@@ -38,6 +38,20 @@ def timeout_option(text: str, default: float | None = None) -> Callable[..., Any
     )
 
 
+class SanitizeCommand(click.Command):
+    """A command with --sanitize, whose value follows `=` alone: click takes the next word too,
+    which is an argument.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give --sanitize its value."""
+        end = len(args)
+        if "--" in args:
+            end = args.index("--")
+        options = ["--sanitize=" if each == "--sanitize" else each for each in args[:end]]
+        return super().parse_args(ctx, options + args[end:])
+
+
 def sanitize_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option --sanitize with a text for its help, and the hidden one that the command
     has below `devmod simulate` (`run_with_checks`).
