@@ -91,3 +91,13 @@ def test_the_written_files_are_there() -> None:
     assert written["commands"].keys() <= covering.commands().keys()
     assert written["rooms"].keys() <= covering.rooms().keys()
     assert {"inspect", "run", "verify"} <= written["commands"].keys()
+
+
+def test_a_command_that_no_run_has_recorded_has_the_tests_with_its_name() -> None:
+    written: dict[str, dict[str, list[str]]] = {"rooms": {}, "commands": {}}
+    files = covering.files_of(["triton"], written)
+    assert "compilers/targets/tests/test_triton_package.py" in files
+    assert "plugins/runtime/tests/test_triton_served.py" in files
+    assert all("triton" in each for each in files)
+    assert covering.files_of(["onnx"], written)[-1].startswith("tests/test_onnx")
+    assert covering.with_word("readers") == []

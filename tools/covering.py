@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -157,6 +158,23 @@ def named_for(name: str, records: Mapping[str, Record]) -> list[str]:
     return [each for each in records if Path(each).name in names]
 
 
+def with_word(name: str) -> list[str]:
+    """Return the test files whose names have the name of a command as a word: the last recorded run
+    may be older than the command.
+    """
+    from devmod_workbench._cli._known import KNOWN
+
+    if name not in KNOWN:
+        return []
+    pattern = re.compile(rf"test_(?:\w+_)?{re.escape(name.replace('-', '_'))}(?:_\w+)?\.py")
+    found = []
+    for path in sorted(ROOT.glob("[a-z]*/**/test_*.py")):
+        place = path.relative_to(ROOT)
+        if pattern.fullmatch(path.name) and place.parts[0] != "build":
+            found.append(place.as_posix())
+    return found
+
+
 def _within(place: str, records: Mapping[str, Record]) -> Functions:
     """Return the functions of a file or a folder that any test calls."""
     found: set[str] = set()
@@ -230,6 +248,10 @@ def files_of(names: Iterable[str], written: Mapping[str, Mapping[str, list[str]]
     for name in names:
         short = name.removeprefix("devmod-")
         if short not in known:
+            named = with_word(short)
+            if named:
+                files |= dict.fromkeys(named)
+                continue
             raise SystemExit(
                 f"no test of {name!r} is recorded{did_you_mean(short, known) or '.'} The rooms and the commands with tests: "
                 f"{', '.join(sorted(known))}. `make covering` records the others"
