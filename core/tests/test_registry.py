@@ -367,7 +367,8 @@ def test_a_word_for_devices_in_the_place_of_a_kind_is_explained(tmp_path: Path) 
         "intel": "a maker of devices; its drivers have vulkan, opencl and webgpu",
         "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
     }
-    chosen = [(group, word) for word in words for group in ("devmod.device", "devmod.targets")]
+    groups = ("devmod.device", "devmod.targets", "devmod.conformance")
+    chosen = [(group, word) for word in words for group in groups]
     # A file of a stranger may be of a backend with such a name.
     loaded = [("devmod.load_from_bytes", word) for word in words]
     errors = misses(tmp_path, chosen + loaded, tmp_path / "site")

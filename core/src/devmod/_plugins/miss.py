@@ -123,7 +123,8 @@ def explain_name(group: str, name: str) -> str:
         return ""
     if name in _CORE_KINDS and group != "devmod.targets":
         return _CORE_KINDS[name]
-    if name in _WORDS and group in ("devmod.device", "devmod.targets"):  # what a person chooses
+    # What a person chooses.
+    if name in _WORDS and group in ("devmod.device", "devmod.targets", "devmod.conformance"):
         return _WORDS[name]
     try:
         if group == "devmod.load_from_file":
