@@ -252,6 +252,19 @@ def test_kernels_that_stay(texts: list[str]) -> None:
         assert MARK not in texts[0]
 
 
+def test_weights_that_grow_with_smaller_scores(texts: list[str]) -> None:
+    """The exponential of a number beside a row would be infinite."""
+    q, k, v = array(1, 2, 20, 32), array(1, 2, 37, 32), array(1, 2, 37, 32)
+
+    def program(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = (q @ k.transpose(-1, -2)) / 8
+        weights = ((scores - scores.max(-1, keepdim=True)) * -1).exp()
+        return (weights / weights.sum(-1, keepdim=True)) @ v
+
+    check(program, attention(-q * np.sqrt(32) / 8, k, v), q, k, v)
+    assert MARK not in texts[0]
+
+
 def test_other_kinds_have_kernels_of_tinygrad(texts: list[str]) -> None:
     q = array(1, 2, 20, 32)
     exported(by_tinygrad, q, q, q, target="vulkan")

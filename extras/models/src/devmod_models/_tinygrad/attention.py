@@ -138,6 +138,8 @@ class Attention:
         if total.dtype != dtypes.float32:
             raise ValueError("the weights are no softmax")
         score, self._largest, log = _exponent(exponents[0])
+        if log <= 0:  # the exponential of what lies beside a row, -INFINITY, is 0
+            raise ValueError("the exponents grow with smaller scores")
         inverse = inverses[0].src[0]
         if inverse.op is not Ops.INDEX or not is_plain(others[0].src[1]):
             raise ValueError("the weights are no softmax")
