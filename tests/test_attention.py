@@ -265,6 +265,20 @@ def test_weights_that_grow_with_smaller_scores(texts: list[str]) -> None:
     assert MARK not in texts[0]
 
 
+def test_values_near_the_largest_number(texts: list[str]) -> None:
+    q, k, v = array(1, 2, 20, 32), array(1, 2, 37, 32), array(1, 2, 37, 32)
+    largest = np.abs(v).max()
+    wanted = attention(q, k, v / largest)
+    huge = v / largest * np.float32(2.0**127)
+
+    def program(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return by_tinygrad(q, k, v) * 2.0**-127
+
+    check(program, wanted, q, k, huge)
+    check(program, np.ones_like(wanted), q * 0, k * 0, np.full_like(v, 2.0**127))
+    assert texts[0].count(MARK) == 1
+
+
 def test_other_kinds_have_kernels_of_tinygrad(texts: list[str]) -> None:
     q = array(1, 2, 20, 32)
     exported(by_tinygrad, q, q, q, target="vulkan")

@@ -2,7 +2,7 @@
 largest score of a row, the sum of its exponentials, and the product by the values.
 
 A thread computes some rows alone: their scores in the array that the first kernel had for them,
-then their exponentials in the same place, then their results. No thread waits for another one.
+then their weights in the same place, then their results. No thread waits for another one.
 """
 
 from __future__ import annotations
@@ -255,7 +255,6 @@ class Attention:
             f"int outer = {place} / {inner}, inner = {place} % {inner};",
             f"int first = (int)get_global_id(0) * {rows} / {blocks};",
             f"int end = ((int)get_global_id(0) + 1) * {rows} / {blocks};",
-            f"float sums[{min(rows, _MOST_ROWS)}];",
             *self._each_score(name),
             *self._exponentials(name),
             *self._products(),
@@ -377,7 +376,9 @@ class Attention:
         yield f"  {target} = {text};"
 
     def _exponentials(self, name: str) -> Iterator[str]:
-        """Yield the exponentials of the scores, in their place, and the sum of each row."""
+        """Yield the weights: exponentials of the scores in their place, divided by the row's sum.
+        Products of undivided ones with large values would be infinite.
+        """
         count = self._count
         log = number_text(self._log)
         lanes = f"float{_LANES}"
@@ -396,7 +397,8 @@ class Attention:
         yield "    total += v;"
         yield f"    vstore{_LANES}(v, 0, scores + k);"
         yield "  }"
-        if rest := count - whole:
+        rest = count - whole
+        if rest:
             yield f"  float last[{_LANES}];"
             yield f"  for (int k = 0; k < {_LANES}; k++) last[k] = -INFINITY;"
             yield f"  for (int k = 0; k < {rest}; k++) last[k] = scores[{whole} + k];"
@@ -404,7 +406,12 @@ class Attention:
             yield "  total += v;"
             yield f"  vstore{_LANES}(v, 0, last);"
             yield f"  for (int k = 0; k < {rest}; k++) scores[{whole} + k] = last[k];"
-        yield f"  sums[row - first] = {name}_sum(total);"
+        yield f"  float part = 1.0f / {name}_sum(total);"
+        yield f"  for (int k = 0; k < {whole}; k += {_LANES}) {{"
+        yield f"    vstore{_LANES}(vload{_LANES}(0, scores + k) * part, 0, scores + k);"
+        yield "  }"
+        if rest:
+            yield f"  for (int k = {whole}; k < {count}; k++) scores[k] *= part;"
         yield "}"
 
     def _products(self) -> Iterator[str]:
@@ -426,7 +433,7 @@ class Attention:
         result = self.names[self._result.src[0].src[0]]
         for place in range(self._height):
             row = f"(row + {place})"
-            value = _Lanes(self, row, f"(s{place} / sums[{row} - first])", self._width)
+            value = _Lanes(self, row, f"s{place}", self._width)
             text = value.vector(self._result.src[1])
             yield "    {"
             yield from (f"      {each}" for each in value.lines)
