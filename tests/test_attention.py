@@ -279,6 +279,23 @@ def test_values_near_the_largest_number(texts: list[str]) -> None:
     assert texts[0].count(MARK) == 1
 
 
+def test_factors_keep_products_finite(texts: list[str]) -> None:
+    """The product of large queries and keys is infinite, that of the scaled ones is not."""
+    q, k, v = array(1, 2, 20, 32), array(1, 2, 37, 32), array(1, 2, 37, 32)
+    for factor, is_one in ((2.0**-12, True), (2.0**-60, False), (2.0**60, False)):
+
+        def program(q: Tensor, k: Tensor, v: Tensor, factor: float = factor) -> Tensor:
+            return ((q * factor) @ (k * factor).transpose(-1, -2)).softmax(-1) @ v
+
+        texts.clear()
+        large = np.float32(1 / factor)
+        if is_one:
+            large = np.float32(2.0**64)
+        scale = np.float64(large * factor) ** 2 * np.sqrt(32)
+        check(program, attention(q * scale, k, v), q * large, k * large, v)
+        assert (MARK in texts[0]) == is_one
+
+
 def test_other_kinds_have_kernels_of_tinygrad(texts: list[str]) -> None:
     q = array(1, 2, 20, 32)
     exported(by_tinygrad, q, q, q, target="vulkan")

@@ -36,6 +36,8 @@ _LANES = 16
 #: The least and the largest head, whose keys are in a thread's memory.
 _LEAST_HEAD = 4
 _MOST_HEAD = 256
+#: The largest factor of all keys: a larger one may make them infinite.
+_MOST_SCALE = 2.0**32
 #: The number of the range of a row's scores.
 _SCORES = 95
 #: Slots that no kernel has.
@@ -214,7 +216,7 @@ class Attention:
                 keys.append(each)
             else:
                 return False
-        if not queries or not keys:
+        if not queries or not keys or not 1 / _MOST_SCALE < abs(self._scale) < _MOST_SCALE:
             return False
         self._queries = _product(queries)
         self._keys = _product(keys)
@@ -318,6 +320,8 @@ class Attention:
             yield f"      float{_LANES} b = vload{_LANES}(0, {keys});"
         else:
             yield f"      float{_LANES} b = vload{_LANES}(k, keys);"
+        if self._scale != 1.0:  # not of the sum, which it may keep finite
+            yield f"      b *= {number_text(self._scale)};"
         for place in range(self._height):
             element = f"queries[(row + {place} - first) * {head} + k]"
             if is_array:
@@ -326,15 +330,12 @@ class Attention:
             yield f"      s{place} = {element} * b + s{place};"
         yield "    }"
         for place in range(self._height):
-            total = f"s{place}"
-            if self._scale != 1.0:
-                total = f"s{place} * {number_text(self._scale)}"
-            row = f"(row + {place})"
-            value = _Lanes(self, row, f"({total})", _LANES)
+            value = _Lanes(self, f"(row + {place})", f"s{place}", _LANES)
             result = value.vector(self._scores.src[1])
             yield "    {"
             yield from (f"      {each}" for each in value.lines)
-            yield f"      vstore{_LANES}({result}, 0, {self._score(row)} + column);"
+            scores = self._score(f"(row + {place})")
+            yield f"      vstore{_LANES}({result}, 0, {scores} + column);"
             yield "    }"
         yield "  }"
         yield "}"
