@@ -80,6 +80,8 @@ BATCHES = {
     "the nearest of corners": 'y = Resize<coordinate_transformation_mode = "align_corners", nearest_mode = "round_prefer_ceil">(x, "", twice)',
     "numbers between two": 'y = Resize<mode = "linear">(x, "", twice)',
     "half as many": 'y = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(x, "", half)',
+    "halves, each twice": 'h = MaxPool<kernel_shape = [2], strides = [2]>(x) y = Resize(h, "", twice)',
+    "a third of them, thrice": 'h = MaxPool<kernel_shape = [3], strides = [3]>(x) y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(h, "", thrice)',
     "seven of ten": 'y = Resize<mode = "linear", coordinate_transformation_mode = "asymmetric">(x, "", most)',
     "numbers of a polynomial": 'e = Unsqueeze(x, v2) r = Resize<mode = "cubic">(e, "", wide) y = Squeeze(r, v2)',
     "one without those outside": 'e = Unsqueeze(x, v2) r = Resize<mode = "cubic", exclude_outside = 1, cubic_coeff_a = -0.5>(e, "", wide) y = Squeeze(r, v2)',

@@ -857,9 +857,11 @@ def expression(value: Any) -> Any:
         return number_text(identifier(value.expr))
     operands = list(map(expression, value.src))
     if value.op is Ops.MUL:
-        # The length of which a variable has the number of parts.
+        # The length of which a variable has the number of parts. A quotient has a remainder.
         found = _PARTS.fullmatch(str(operands[0]))
-        if found and operands[1] == int(found[2]):
+        quotients = (Ops.CDIV, Ops.FLOORDIV, Ops.SHR)
+        is_exact = all(each.op not in quotients for each in value.src[0].toposort())
+        if found and is_exact and operands[1] == int(found[2]):
             return found[1]
     if value.op in _OPERATORS:
         return _OPERATORS[value.op].format(*operands)
