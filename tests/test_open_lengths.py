@@ -81,6 +81,7 @@ BATCHES = {
     "numbers between two": 'y = Resize<mode = "linear">(x, "", twice)',
     "half as many": 'y = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(x, "", half)',
     "halves, each twice": 'h = MaxPool<kernel_shape = [2], strides = [2]>(x) y = Resize(h, "", twice)',
+    "beside the input, cropped": 'h = MaxPool<kernel_shape = [2], strides = [2]>(x) u = Resize(h, "", twice) s = Shape(u) n = Slice(s, v2, v3) c = Slice(x, v0, n, v2) y = Concat<axis = 1>(c, u)',
     "a third of them, thrice": 'h = MaxPool<kernel_shape = [3], strides = [3]>(x) y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(h, "", thrice)',
     "seven of ten": 'y = Resize<mode = "linear", coordinate_transformation_mode = "asymmetric">(x, "", most)',
     "numbers of a polynomial": 'e = Unsqueeze(x, v2) r = Resize<mode = "cubic">(e, "", wide) y = Squeeze(r, v2)',
@@ -211,6 +212,10 @@ def test_what_stays_refused_along_a_length() -> None:
         (
             "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v2, v2) y = DFT<axis = 1, inverse = 1, onesided = 1>(r)",
             "DFT (output 'y'): it is inverse and one-sided along a length that each call chooses; a fixed length may do",
+        ),
+        (
+            'h = MaxPool<kernel_shape = [2], strides = [2]>(x) u = Resize(h, "", twice) y = Concat<axis = 1>(x, u)',
+            "Concat (output 'y'): its inputs 0 and 1 have the lengths n and ((n // 2) * 2) along axis 2: expected the same for each call. Crop or pad one to the Shape of the other, or choose multiples; a fixed length may do",
         ),
     ):
         write(nodes, "batch", 4, "n")

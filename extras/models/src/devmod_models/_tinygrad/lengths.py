@@ -11,14 +11,15 @@ from tinygrad.helpers import make_tuple
 from tinygrad.nn.onnx import onnx_ops
 from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 
-from devmod.errors import CompileError
+from devmod.errors import ArgumentError, CompileError
 from devmod_models._patched import patched
-from devmod_models._tinygrad.record import are_fixed, largest, polynomial
+from devmod_models._tinygrad.record import are_fixed, expression, largest, polynomial
 from devmod_models.onnx import FIXED_LENGTH
 
 __all__ = [
     "arg_max",
     "arg_min",
+    "concat",
     "cum_sum",
     "gather",
     "gather_nd",
@@ -79,13 +80,27 @@ def _within(bound: Any, length: Any) -> Any:
     if isinstance(bound, int) and bound < 0:
         bound = bound + length
     inner = _largest_of(bound, 0)
-    most = inner
-    if isinstance(inner, UOp) and inner.op in (Ops.CDIV, Ops.FLOORDIV) and inner.src[1].vmin > 0:
-        most = inner.src[0]  # a quotient is at most as large
-    if largest(ssimplify(most - length)) <= 0:
+    if largest(ssimplify(_most(inner) - length)) <= 0:
         return inner
     # tinygrad's minimum has bits, which no expression of a program has.
     return ssimplify(inner - _largest_of(inner - length, 0))
+
+
+def _most(number: Any) -> Any:
+    """Return what a number from 0 on is at most: of a quotient, and of a multiple of one that is no
+    larger than the divisor, what is divided.
+    """
+    factor = 1
+    quotient = number
+    if isinstance(number, UOp) and number.op is Ops.MUL and number.src[1].op is Ops.CONST:
+        quotient = number.src[0]
+        factor = int(number.src[1].val)
+    if not isinstance(quotient, UOp) or quotient.op not in (Ops.CDIV, Ops.FLOORDIV):
+        return number
+    dividend, divisor = quotient.src
+    if divisor.vmin > 0 and dividend.vmin >= 0 and 1 <= factor <= divisor.vmin:
+        return dividend
+    return number
 
 
 def _largest_of(one: Any, two: Any) -> Any:
@@ -214,6 +229,31 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
     is_place = is_place.reshape(*is_place.shape, *[1] * len(rest))
     sums = is_place.where(rows, 0).sum(1, dtype=x.dtype)
     return x + sums.reshape(x.shape)
+
+
+def concat(*inputs: Tensor, axis: int) -> Tensor:
+    """tinygrad's has an assertion without words for lengths that differ."""
+    first, *others = inputs
+    for number, each in enumerate(others, 1):
+        for own, (one, two) in enumerate(zip(first.shape, each.shape, strict=False)):
+            if own == axis % first.ndim or _is_equal(one, two):
+                continue
+            text = f"its inputs 0 and {number} have the lengths {_text(one)} and {_text(two)} along axis {own}: expected the same"
+            if are_fixed((one, two)):
+                raise CompileError(text)
+            raise CompileError(
+                f"{text} for each call. Crop or pad one to the Shape of the other, or choose multiples; a fixed length may do",
+                argument=FIXED_LENGTH,
+            )
+    return onnx_ops["Concat"](*inputs, axis=axis)
+
+
+def _text(length: Any) -> Any:
+    """Return a length for a person."""
+    try:
+        return expression(length)
+    except ArgumentError:
+        return "another one"
 
 
 def _flat_places(indices: Tensor, sides: Any) -> Tensor:

@@ -303,6 +303,7 @@ OPERATORS: dict[str, Any] = {
     "Asinh": _at_infinity("Asinh", lambda x: x),
     "Atan": _at_infinity("Atan", lambda x: x.sign() * (pi / 2)),
     "Cast": _cast,
+    "Concat": lengths.concat,
     "ConvInteger": _conv_integer,
     "ConvTranspose": resizing.conv_transpose,
     "CumSum": lengths.cum_sum,
