@@ -383,6 +383,20 @@ def test_a_step_with_a_cache_in_two_threads(is_called: bool) -> None:
     assert max(errors) < 1e-5 * abs(np.array(expected)).max()
 
 
+def test_a_variable_without_a_value() -> None:
+    """No call takes the branch that has it."""
+    own = tensor(4)
+
+    def layer(x: Any) -> Any:
+        if x.ndim > 1:
+            return x * later
+        return x + own
+
+    program = export(layer, tensor(4), targets="opencl")["f"].on(first_device("opencl"))
+    assert program(np.zeros(4, "float32")).tolist() == own.tolist()
+    later = own
+
+
 def test_a_tensor_without_values() -> None:
     """One that the function writes is state, which begins with zeros. One that it reads alone is an
     error.

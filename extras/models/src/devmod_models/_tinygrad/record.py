@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from keyword import iskeyword
 from math import prod
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -894,8 +893,7 @@ def _held_tensors(fn: Any) -> dict[str, Tensor]:
             result[name if name not in result else f"{prefix}.{name}"] = value
         elif isinstance(value, (FunctionType, MethodType)):
             visit(getattr(value, "__self__", None), "", prefix)
-            used = inspect.getclosurevars(value)
-            for key, each in {**used.globals, **used.nonlocals}.items():
+            for key, each in _variables_of(value).items():
                 visit(each, key if isinstance(each, (Tensor, list, tuple, dict)) else "", key)
         else:
             for key, each in _items_of(value):
@@ -904,6 +902,19 @@ def _held_tensors(fn: Any) -> dict[str, Tensor]:
     visit(fn, "", "")
     # A tensor without a device is a number.
     return {name: each for name, each in result.items() if each.device is not None}
+
+
+def _variables_of(function: Any) -> dict[str, Any]:
+    """Return the variables from outside that a function uses. `inspect.getclosurevars` raises an
+    error for one without a value.
+    """
+    own = getattr(function, "__func__", function)
+    names = own.__code__.co_names
+    result = {name: own.__globals__[name] for name in names if name in own.__globals__}
+    for name, cell in zip(own.__code__.co_freevars, own.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            result[name] = cell.cell_contents
+    return result
 
 
 def _items_of(value: Any) -> Iterable[tuple[Any, Any]]:
