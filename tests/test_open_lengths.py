@@ -214,6 +214,10 @@ def test_what_stays_refused_along_a_length() -> None:
             "DFT (output 'y'): it is inverse and one-sided along a length that each call chooses; a fixed length may do",
         ),
         (
+            "y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(x)",
+            "MaxPool (output 'y'): a window of 2 elements may be wider than a length that is computed from those of a call; a fixed length may do",
+        ),
+        (
             'h = MaxPool<kernel_shape = [2], strides = [2]>(x) u = Resize(h, "", twice) y = Concat<axis = 1>(x, u)',
             "Concat (output 'y'): its inputs 0 and 1 have the lengths n and ((n // 2) * 2) along axis 2: expected the same for each call. Crop or pad one to the Shape of the other, or choose multiples; a fixed length may do",
         ),

@@ -133,9 +133,15 @@ def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tenso
     for length, size, step, gap in zip(lengths, kernel, steps, gaps, strict=True):
         windows = ssimplify((length - gap * (size - 1) + step - 1) // step)
         if getattr(windows, "vmin", windows) < 1:
+            span = gap * (size - 1) + 1
             least = getattr(length, "vmin", length)
+            if least < 1:  # a bound of a computed length, which it may not reach
+                raise CompileError(
+                    f"a window of {span} elements may be wider than a length that is computed from those of a call; a fixed length may do",
+                    argument=FIXED_LENGTH,
+                )
             raise CompileError(
-                f"a window of {gap * (size - 1) + 1} elements is wider than {least}, the least length that a call chooses"
+                f"a window of {span} elements is wider than {least}, the least length that a call chooses"
             )
         places.append(windows)
         more.append((0, size * gap + step))
