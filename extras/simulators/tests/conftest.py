@@ -18,4 +18,5 @@ def standin() -> Iterator[StandinDriver]:
     if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
         pytest.skip("the stand-in driver would take the name of the real one in this process")
     with libcuda.load().shown() as driver:
+        driver.set("idle_ms", 0)  # a slow machine would run what a test expects to wait
         yield driver

@@ -148,6 +148,7 @@ def arguments(
         *map("-Wl,--version-script={}".format, _files(folders, "exports.map")),
         "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
         "-Wl,-z,defs",
+        "-Wl,-z,nodelete",  # a thread runs its code
         _TOGETHER,
         *map(str, _files(folders, "alone/*.c")),
         *map(str, needs),

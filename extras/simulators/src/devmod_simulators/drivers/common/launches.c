@@ -99,6 +99,7 @@ static uint32_t engine_flags(void) {
 static int run_launch(Op *op) {
     const Launch *launch = (const Launch *)op->data;
     const Function *function = launch->function;
+    worker_wait();
     if (handle_peek(HANDLE_FUNCTION, launch->handle) != function) {
         violation("a launch runs after its module was unloaded");
         return CODE_INVALID_HANDLE;

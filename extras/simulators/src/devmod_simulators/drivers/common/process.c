@@ -88,6 +88,7 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need) {
     pthread_mutex_lock(&big_lock);
     entry->locked = true;
     call = name;
+    note_call();
     if (!counter->name) {
         *counter = (Counter){name, 0, counters};
         counters = counter;

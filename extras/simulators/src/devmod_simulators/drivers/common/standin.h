@@ -227,6 +227,11 @@ int stream_run(Stream *stream, uint64_t number);
 /* Run one operation of a stream, with what it depends on: what a query advances. Return whether
  * everything was done before. */
 bool stream_step(Stream *stream);
+/* Return whether a stream has an operation that waits for nothing and that no thread runs. */
+bool stream_is_ready(const Stream *stream);
+/* Return the number of operations that all streams have had, and that have run. */
+uint64_t operations_queued(void);
+uint64_t operations_done(void);
 /* Run everything of a group: the stream whose next operation is the youngest first, so that a
  * missing wait shows. */
 int group_run(Group *group);
@@ -241,6 +246,16 @@ bool in_call(void);
 bool end_calls(void);
 
 extern pthread_mutex_t big_lock;
+
+/* ---- idle.c: work that runs without a call
+ * ------------------------------------------------------------------------------------ */
+
+/* Note that the program has made a call. */
+void note_call(void);
+/* Run what is queued after a while without calls. */
+void watch_queues(void);
+/* Return whether this thread is the one that does so. */
+bool runs_in_background(void);
 
 /* ---- notes.c: what checks need of the order of work
  * -------------------------------------------------------------------------- */
@@ -291,6 +306,8 @@ enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES
  * *response, behind status and message, unless it is NULL. Return the status. The worker is started
  * if it is not there. */
 int worker_call(Bytes *request, Bytes *response);
+/* Wait until the worker executes no kernel of a thread that lets others have the lock meanwhile. */
+void worker_wait(void);
 /* Return why the last call failed. */
 const char *worker_message(void);
 /* Return whether the worker has been started. */

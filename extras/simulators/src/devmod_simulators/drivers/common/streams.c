@@ -11,7 +11,7 @@
 
 pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
-static uint64_t tickets;
+static uint64_t tickets, finished;
 static __thread bool calling, stepping;
 static bool calls_ended;
 static int callers;
@@ -69,6 +69,7 @@ uint64_t stream_add(Stream *stream, Op *op) {
     else
         stream->head = op;
     stream->tail = op;
+    watch_queues();
     note_order(NOTE_QUEUED, stream, op->number, op);
     return op->number;
 }
@@ -90,6 +91,7 @@ static void finish(Stream *stream) {
     if (!stream->head)
         stream->tail = NULL;
     stream->done = op->number;
+    finished++;
     op_free(op);
     if (stream->destroyed && !stream->head)
         leave_group(stream);
@@ -102,11 +104,23 @@ static bool is_ready(const Op *op) {
     return !op->is_ready || op->is_ready(op);
 }
 
+bool stream_is_ready(const Stream *stream) {
+    return stream->head && !stream->running && is_ready(stream->head);
+}
+
+uint64_t operations_queued(void) {
+    return tickets;
+}
+
+uint64_t operations_done(void) {
+    return finished;
+}
+
 /* Let something change memory: another stream of the group, or another thread of the program, which
  * gets the lock for a millisecond. */
 static void wait_for_memory(const Stream *waiting) {
     for (Stream *stream = waiting->group->streams; stream; stream = stream->next)
-        if (stream != waiting && !stream->running && stream->head && is_ready(stream->head)) {
+        if (stream != waiting && stream_is_ready(stream)) {
             stream_run(stream, stream->done + 1);
             return;
         }
@@ -152,6 +166,8 @@ bool stream_step(Stream *stream) {
         note_order(NOTE_KNOWN, stream, stream->last, NULL);
         return true;
     }
+    if (stream->running) /* by another thread */
+        return false;
     if (stream->head && stream->head->is_ready && !stream->head->is_ready(stream->head))
         return false;
     stepping = true;

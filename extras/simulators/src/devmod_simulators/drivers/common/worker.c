@@ -17,6 +17,8 @@ enum { MOST_ARGUMENTS = 32, MOST_BYTES = 1 << 30 };
 static pid_t worker;
 static int requests = -1, responses = -1;
 static uint32_t generation;
+static bool executes_alone; /* a kernel, while other threads have the lock */
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 
 static void grow(Bytes *bytes, size_t size) {
     if (bytes->size + size > bytes->capacity) {
@@ -187,6 +189,25 @@ static int no_answer(const char *text, const char *detail) {
     return CODE_UNKNOWN;
 }
 
+void worker_wait(void) {
+    while (executes_alone)
+        pthread_cond_wait(&answered, &big_lock);
+}
+
+/* Read the size of the response. In the background other threads have the lock until it is there:
+ * the kernel may wait for what they do. Reports of checks need the order of all calls. */
+static bool read_size(uint32_t *size) {
+    if (!runs_in_background() || setting("sanitize"))
+        return read_all(size, sizeof *size);
+    executes_alone = true;
+    pthread_mutex_unlock(&big_lock);
+    bool result = read_all(size, sizeof *size);
+    pthread_mutex_lock(&big_lock);
+    executes_alone = false;
+    pthread_cond_broadcast(&answered);
+    return result;
+}
+
 static int call_worker(const Bytes *request, Bytes *response) {
     if (!worker) {
         const char *command = setting("worker");
@@ -198,7 +219,7 @@ static int call_worker(const Bytes *request, Bytes *response) {
     }
     uint32_t size = (uint32_t)request->size;
     if (!write_all(&size, sizeof size) || !write_all(request->data, request->size) ||
-        !read_all(&size, sizeof size) || size > MOST_BYTES)
+        !read_size(&size) || size > MOST_BYTES)
         return no_answer("the worker has ended; its standard error has the reason", "");
     response->data = zeroed(size);
     response->size = response->capacity = size;
@@ -214,6 +235,7 @@ int worker_call(Bytes *request, Bytes *response) {
     Bytes unread = {0};
     if (response)
         *response = (Bytes){0};
+    worker_wait();
     int code = call_worker(request, response ? response : &unread);
     bytes_free(request);
     bytes_free(&unread);
