@@ -202,6 +202,15 @@ FAULTS = {
         add.u64 %z, %z, %o; st.u32 [%z], %t;""",
         ["out of bounds (write)"],
     ),
+    "before the first variable in shared memory": (
+        f"""{SHARED} mov.u32 %u, s; add.u32 %u, %u, %s; setp.lt.u32 %p, %t, 16;
+        @%p ld.shared.u32 %n, [%u+-4]; @%p st.global.u32 [%x], %n;""",
+        ["out of bounds (read)"],
+    ),
+    "before shared memory": (
+        "mov.u32 %u, -4; setp.eq.u32 %p, %t, 1; @%p atom.shared.add.u32 %s, [%u], 1;",
+        ["out of bounds (atomic)"],
+    ),
     "the rest of the last piece of shared memory": (
         "ld.shared.u32 %s, [68]; st.global.u32 [%x], %s;",
         ["out of bounds (read)"],
@@ -249,6 +258,25 @@ def test_faults_have_the_reports_of_the_interpreter(
     if kinds or found.error:
         assert found.engines == {"interpreted": 1}
         assert engines.reasons == {"k": "a fault, which the interpreter reports"}
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (
+            f"{SHARED} mov.u32 %u, s; st.shared.u32 [%u+-8], %t;",
+            "s[-2]; s is uint32[16] in shared memory",
+        ),
+        ("mov.u32 %u, -4; st.shared.u32 [%u], %t;", "byte -4 of 64 bytes of shared memory"),
+        (
+            ".local .align 4 .b8 l[16]; mov.u64 %z, l; st.local.u32 [%z+-4], %t;",
+            "byte -4 of 16 bytes of local memory",
+        ),
+    ],
+)
+def test_an_index_below_0_has_its_sign(body: str, place: str) -> None:
+    found = in_both(body, shared=64)
+    assert [each["detail"] for each in found.reports] == [f"4 bytes at {place}"]
 
 
 def test_memory_that_is_freed_is_no_array() -> None:

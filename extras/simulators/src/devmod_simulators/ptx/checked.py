@@ -221,6 +221,16 @@ def limits_of(
     return found.pop()
 
 
+def signed(address: int) -> int:
+    """Return an address of a block's or a thread's own memory, in 32 or 64 bits, as a number below
+    0 where an index is.
+    """
+    for bits in (32, 64):
+        if 1 << (bits - 1) <= address < 1 << bits:
+            return address - (1 << bits)
+    return address
+
+
 def own_work(code: Code) -> set[int]:
     """Return the blocks that the source has where they are.
 
@@ -523,6 +533,8 @@ class CheckedExecution(Execution):
         sanitizer = self.sanitizer
         kind = kind or type_of(site.instruction)
         space = memory.space
+        if space != "global":
+            address = signed(address)
         name = ""
         limits = None
         if is_own:

@@ -17,7 +17,6 @@ from devmod_simulators.ptx.memory import (
     WINDOW_SHIFT,
     WINDOWS,
     Access,
-    fault,
     place_of,
     stepped,
     store,
@@ -56,12 +55,13 @@ def locate_shared(lanes: Lanes, address: Array, access: Access) -> tuple[Array, 
         access = Access(access.kind, access.dtype, access.count)
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
-        if int(rank.max()) >= others:
-            raise fault(lanes, address, rank >= others, access, "shared")
+        # An index below 0 is no address of another block.
+        is_other = (rank >= 0) & (rank < others)
         own = lanes.column("block")
-        block = np.where(rank < 0, own, own // others * others + rank)
+        block = np.where(is_other, own // others * others + rank, own)
         pieces = block * shared.stride
-        address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
+        offset = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
+        address = np.where(is_other, offset, address)
     return shared.locate(lanes, address, access, pieces)
 
 
