@@ -309,6 +309,12 @@ def test_a_launch_that_does_not_end_is_not_repeated() -> None:
     assert found.engines == {}
 
 
+@pytest.mark.parametrize("name", ["interpreter", ""])
+def test_the_blocks_of_a_launch_share_its_time(name: str) -> None:
+    found = run("", name, (1 << 31) - 1, seconds=0.02)
+    assert "it has run for 0.2 s, 10 times the limit" in found.error
+
+
 @pytest.mark.parametrize("check", ["race", "sync", "init"])
 def test_other_checks_are_the_interpreter_s(check: str) -> None:
     found = run("st.global.u32 [%x], 1;", "", checks=CHECKS | {check})

@@ -60,12 +60,15 @@ def run(
         at_once = blocks
     maker = execution or Execution
     arena.children = Children({}, [])
+    began = time.monotonic()
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
             if start and switch is not None and switch(start):
                 break
             part = range(start, min(start + at_once, blocks))
-            maker(program, launch, arena, part).run()
+            blocks_of_part = maker(program, launch, arena, part)
+            blocks_of_part.began = began
+            blocks_of_part.run()
     for child in arena.children.take():
         run(maker.child(program, child, arena), child.launch, arena, execution)
 
@@ -138,6 +141,7 @@ class Execution:
             start = self.workspace - HEAP
             arena.heap.bytes[start : start + _WORKSPACE] = 0
         self.start = time.monotonic_ns()
+        #: When the launch began, of which these blocks may be a part.
         self.began = self.latest = time.monotonic()
         #: Seconds in loops that may wait for other threads.
         self.seconds_waited = 0.0
