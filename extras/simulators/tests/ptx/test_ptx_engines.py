@@ -175,21 +175,28 @@ def test_a_small_kernel_does_not_wait_long_for_the_compilation_of_another(
     assert executed() == (1, 1)
 
 
-@pytest.mark.parametrize("compiles", [False, True])
-def test_a_child_that_was_forked_launches(compiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiles", ["nothing", "in the background", "in another thread"])
+def test_a_child_that_was_forked_launches(compiles: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 2)
     monkeypatch.setattr(engine, "_SHARED_THREADS", 0)
     launched("st.global.u32 [%y], %v;", 20, 64)
     is_over = threading.Event()
-    if compiles:
+    other = threading.Thread(target=jit.compile_text, args=("", jit.FIRST))
+    if compiles == "in the background":
         engine.submit(is_over.wait)
+    elif compiles == "in another thread":
+        monkeypatch.setattr(jit, "_compile_text", lambda *_: is_over.wait())
+        other.start()
     child = os.fork()
     if not child:
         signal.alarm(120)
         result = launched("add.u32 %v, %v, 1; st.global.u32 [%y], %v;", 20, 64)
         is_right = (result == np.arange(1, 20 * 64 + 1)).all()
-        os._exit(0 if is_right and executed() == ((1, 1) if compiles else (2, 0)) else 1)
+        expected = (2, 0) if compiles == "nothing" else (1, 1)
+        os._exit(0 if is_right and executed() == expected else 1)
     is_over.set()
+    if other.ident is not None:
+        other.join()
     assert os.waitpid(child, 0)[1] == 0
 
 

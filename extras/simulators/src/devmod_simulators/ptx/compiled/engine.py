@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from devmod_simulators.drivers.build import BuildError, UnavailableError
 from devmod_simulators.drivers.library import engine
-from devmod_simulators.ptx.compiled import context
+from devmod_simulators.ptx.compiled import context, jit
 from devmod_simulators.ptx.compiled.bounds import Bounds
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.emit import MOST_IMPROVED
@@ -134,7 +134,7 @@ _compiled_at_fork: list[bool] = []
 
 
 def _before_fork() -> None:
-    _compiled_at_fork[:] = [is_compiling()]
+    _compiled_at_fork[:] = [is_compiling() or jit.is_compiling()]
 
 
 def _after_fork_in_child() -> None:

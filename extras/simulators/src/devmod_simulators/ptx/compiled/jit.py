@@ -15,6 +15,8 @@ OLDEST = (20,)
 
 #: Not empty in a child whose parent held the lock of llvmlite when it was forked.
 _forked: list[bool] = []
+#: The levels of what threads compile now.
+_compiling: list[int] = []
 
 
 class Code:
@@ -52,9 +54,15 @@ def llvm() -> Any:
     return _load()[0]
 
 
+def is_compiling() -> bool:
+    """Return whether a thread compiles, which may hold the lock of llvmlite."""
+    return bool(_compiling)
+
+
 def give_up() -> None:
     """Let `llvm` return None from now on."""
     _forked.append(True)
+    _compiling.clear()
     _load.cache_clear()
 
 
@@ -79,6 +87,14 @@ def _cache() -> Any:
 
 def compile_text(text: str, level: int) -> Code:
     """Return the machine code of the function `kernel` of a text: that of the cache, or new one."""
+    _compiling.append(level)
+    try:
+        return _compile_text(text, level)
+    finally:
+        _compiling.remove(level)
+
+
+def _compile_text(text: str, level: int) -> Code:
     binding = llvm()
     name, features = processor()
     version = ".".join(map(str, binding.llvm_version_info))
