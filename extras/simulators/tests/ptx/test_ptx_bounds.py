@@ -302,6 +302,26 @@ def test_memory_that_is_freed_is_no_array() -> None:
     assert engines.launches == {"compiled": 1, "interpreted": 1}
 
 
+def test_memory_without_access_is_named() -> None:
+    """It is that of another device, for example."""
+    machine = Machine(1 << 20)
+    module = machine.load(HEAD.replace("FUNCTIONS", "") + "ld.global.u32 %s, [%x]; ret; }\n")
+    sanitizer = Sanitizer(machine.arena)
+    address = machine.allocate(128)
+    sanitizer.allocated(address, 128, "app.py:1", True)
+    block = parameter_block(module.program("k"), [address, 0, 0])
+    launch = Launch((1, 1, 1), (33, 1, 1), block)
+    reports = launch_with_checks(sanitizer, module, "k", launch, CHECKS, [])
+    assert [(each.kind, each.detail) for each in reports] == [
+        (
+            "out of bounds (read)",
+            "4 bytes at argument 1[0]; argument 1 is uint32[32], allocated at app.py:1; this "
+            "device has no access to it, which cuCtxEnablePeerAccess, cuMemPoolSetAccess or "
+            "cuMemSetAccess gives",
+        )
+    ]
+
+
 def test_a_launch_that_does_not_end_is_not_repeated() -> None:
     body = "W: ld.volatile.global.u32 %t, [%x]; setp.ne.u32 %q, %t, 99; @%q bra W;"
     found = run(body, "", seconds=0.2)

@@ -50,6 +50,10 @@ _COMPILED = {"bounds", "align", "free", "leak", "copies", "volatile"}
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
 Ranges = list[tuple[int, int]]
+_NO_ACCESS = (
+    "; this device has no access to it, which cuCtxEnablePeerAccess, cuMemPoolSetAccess or "
+    "cuMemSetAccess gives"
+)
 #: Loads of these kinds may wait for another thread's store.
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
@@ -511,6 +515,8 @@ class CheckedExecution(Execution):
             if memory.space == "global" and self.sanitizer.arena.is_unordered(first):
                 title = "unordered use"
                 detail += f"; it is {STREAM_ORDERED}"
+            elif memory.space == "global" and self.sanitizer.is_refused(first):
+                detail += _NO_ACCESS
         if check == "free" and check not in self.sanitizer.checks:
             return
         self.sanitizer.report(

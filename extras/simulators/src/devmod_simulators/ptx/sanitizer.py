@@ -209,6 +209,14 @@ class Sanitizer:
             return None
         return self.allocations.get(arena.starts[place])
 
+    def is_refused(self, address: int) -> bool:
+        """Return whether an address is in an allocation that the kernel may not access."""
+        if self.owner(address):
+            return False
+        return any(
+            each.start <= address < each.start + each.size for each in self.allocations.values()
+        )
+
     def freed_at(self, address: int) -> Allocation | None:
         """Return the allocation that an address was in before it was freed, unless it is in another
         one now.
