@@ -388,6 +388,17 @@ __device__ __noinline__ float put(float *p, float v) { return *p = v; }  //!
     atomicAdd(&c, 1);  //!
     __syncthreads();
     if (!i) *y = c;
+@ init a sum of a tile in an atomic / a sum of a tile in an atomic | 1 32 | float *y = f32 | uninitialised (atomic) ; thread (20, 0, 0): depends on s[20], which nothing wrote ; 11 more threads
+    __shared__ float s[32];
+    if (i < 20) s[i] = y[i];  //wrong
+    s[i] = i < 20 ? y[i] : 0;  //right
+    __syncthreads();
+    atomicAdd(y, s[i] * 2);  //!
+@ init a value that is exchanged / a copy that is exchanged | 1 32 | int *y = i32, int *z = m32 | uninitialised (stored result) ; thread (0, 0, 0): depends on z[0] ; 31 more threads
+    atomicExch(y + i, z[i] * 3);  //wrong!
+    atomicExch(y + i, z[i]);  //right
+@ init the value with which memory is compared | 1 32 | int *y = i32, int *z = m32 | uninitialised (atomic) ; depends on z[0]
+    atomicCAS(y + i, z[i], 1);  //!
 @ init an array of a thread / an array of a thread that is written in a loop | 1 32 | float *y = f32, int n = 1 | uninitialised ( ; local memory, which nothing wrote
     float a[8];
     for (int j = 0; j < 8; j++)

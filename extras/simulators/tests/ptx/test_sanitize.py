@@ -174,6 +174,9 @@ def cases(is_fault: bool) -> list[Any]:
     "sync,race a lane that its mask does not name, NVIDIA's sample illegal_syncwarp",
     "init a copy",
     "init a double that is stored",
+    "init a sum of a tile in an atomic",
+    "init a value that is exchanged",
+    "init the value with which memory is compared",
 )
 @pytest.mark.parametrize("case", cases(True))
 def test_a_fault_is_found(case: Case) -> None:
@@ -205,6 +208,8 @@ def test_a_fault_is_found(case: Case) -> None:
     "the last block",
     "a padded struct",
     "a copy by bytes",
+    "a sum of a tile in an atomic",
+    "a copy that is exchanged",
     "the chosen of two values",
     "a tile beyond the edge",
     "an early exit before a shuffle",

@@ -88,6 +88,13 @@ class Site:
         if self.root in ("ld", "ldu", "st") and decoder.type != "b128":
             parts = decoder.vector(1 if self.root == "st" else 0)
             self.values = [getattr(part, "number", -1) for part in parts]
+        self.exchanges = self.root == "atom" and decoder.has("exch")
+        if self.exchanges and decoder.type != "b128":
+            self.values = [getattr(decoder.operands[2], "number", -1)]
+        #: The registers that an atomic compares with memory or adds to it.
+        self.updates: list[int] = []
+        if self.root in ("atom", "red") and not self.exchanges:
+            self.updates = [each for each in self.reads if each not in self.address]
 
 
 class Watcher:

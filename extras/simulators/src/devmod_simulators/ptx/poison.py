@@ -320,6 +320,8 @@ class Poison:
         """Follow the values of an instruction that has accessed memory."""
         for register in site.address:
             self.use(site, lanes, register, "address")
+        for register in site.updates:
+            self.use(site, lanes, register, "atomic")
         is_load = site.root in ("ld", "ldu")
         if is_load:
             for register in site.writes:
@@ -332,10 +334,10 @@ class Poison:
                     self.load(site, each)
                 elif site.root == "cp":
                     source = each
-            elif site.root == "st":
+            elif site.root == "st" or site.exchanges:
                 self.store(site, each)
             else:
-                if site.root in ("atom", "red") and "exch" not in site.instruction.opcode:
+                if site.root in ("atom", "red"):
                     self.update(site, each)
                 each.set_states(states_of_copy(source, each))
 
@@ -359,8 +361,8 @@ class Poison:
                 put(each.lanes, register, bits, computed, places(each, part, table.max(axis=1)))
 
     def store(self, site: Site, each: Touched) -> None:
-        """Mark the bytes that lanes have stored as what their registers are, and report those in
-        global memory.
+        """Mark the bytes that lanes have stored or exchanged as what their registers are, and
+        report those in global memory.
         """
         dtype = each.access.dtype
         states = [np.zeros(1, dtype)] * each.access.count
