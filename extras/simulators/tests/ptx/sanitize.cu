@@ -14,6 +14,11 @@
     s[i + 1] = y[i];  //!
     __syncthreads();
     y[i] = s[63 - i | 1] + t[i];
+@ bounds before the first shared array | 1 64 | float *y = f64, int n = -1 | out of bounds (read) ; thread (0, 0, 0): 4 bytes at s[-1]; s is float32[64] in shared memory
+    __shared__ float s[64];
+    s[i] = y[i];
+    __syncthreads();
+    y[i] = s[i + n];  //!
 @ bounds dynamic shared memory | 1 64 | float *y = f64 | shared=128 ; out of bounds (write) ; thread (32, 0, 0): 4 bytes at s[32]; s is float32[32] in shared memory ; 31 more threads
     extern __shared__ float s[];
     s[i] = y[i];  //!

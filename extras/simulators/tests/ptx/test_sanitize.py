@@ -155,6 +155,7 @@ def cases(is_fault: bool) -> list[Any]:
 @pytest.mark.volume_but(
     "bounds off by one",
     "bounds a shared array and its neighbour",
+    "bounds before the first shared array",
     "bounds a jump into another array",
     "align four elements",
     "free a read",
