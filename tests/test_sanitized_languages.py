@@ -214,7 +214,7 @@ def test_files_that_a_source_includes(tmp_path: Path) -> None:
     )
     assert errors.splitlines() == [
         "out of bounds (read): k.cl:11  y[i] = tile[128 - i] + first;",
-        "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at devmod_local_memory[128]; devmod_local_memory is uint32[128] in shared memory",
+        "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at tile[128]; tile is uint32[128] in shared memory",
         "devmod-simulators: 1 report",
     ]
     _, errors = sanitized("k.comp", "k", "-t", "vulkan", *words, "n=100", code=1, folder=tmp_path)
@@ -255,6 +255,38 @@ def test_a_source_that_cannot_be_checked(tmp_path: Path) -> None:
         assert errors.startswith(start)
         assert why in errors
         assert errors.endswith(nothing)
+
+
+LOCALS = """kernel void pair(global float *y, local float *first, local float2 *_2, int n)
+{
+    local float own[64];
+    int i = get_local_id(0);
+    own[i] = i;
+    first[i] = i;
+    _2[i] = i;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    y[i] = own[i] + first[i + n];
+    y[i] += _2[i - n].x;
+}
+"""
+
+
+@pytest.mark.row("R49")
+def test_each_local_argument_of_opencl_c_has_its_own_bounds(tmp_path: Path) -> None:
+    """Their memory is one piece. A report has the argument's name and its index."""
+    (tmp_path / "k.cl").write_text(LOCALS)
+    call = ("pair", "-t", "opencl", "y=zeros[64]", "first=local:256", "_2=local:512")
+    threads = ("--threads", "64", "--block", "64")
+    _, errors = sanitized("k.cl", *call, "n=0", *threads, code=0, folder=tmp_path)
+    assert errors == "devmod-simulators: 0 reports\n"
+    _, errors = sanitized("k.cl", *call, "n=1", *threads, code=1, folder=tmp_path)
+    assert errors.splitlines() == [
+        "out of bounds (read): k.cl:9  y[i] = own[i] + first[i + n];",
+        "  block (0, 0, 0), thread (63, 0, 0): 4 bytes at first[64]; first is uint32[64] in shared memory",
+        "out of bounds (read): k.cl:10  y[i] += _2[i - n].x;",
+        "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at _2[-2]; _2 is uint32[128] in shared memory",
+        "devmod-simulators: 2 reports",
+    ]
 
 
 ASSERTED = """

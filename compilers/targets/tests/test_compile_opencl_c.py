@@ -84,7 +84,8 @@ def test_local_memory_is_an_offset_into_one_block() -> None:
     assert info.arg_types == ("handle", "uint32", "uint32", "float32x3")
     assert "tirx.use_dyn_shared_memory" not in info.launch_param_tags
     ptx = module.inspect_source("ptx")
-    assert ".extern .shared .align 128 .b8 devmod_local_memory[];" in ptx
+    for memory in ("k_$_a_$_local1", "k_$_b_$_local2"):
+        assert f".extern .shared .align 128 .b8 {memory}[];" in ptx
     assert re.findall(r"\.param (\S+)", ptx[: ptx.index("{")]) == [".u64", ".u32", ".u32", ".align"]
 
 

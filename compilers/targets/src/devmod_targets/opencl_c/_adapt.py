@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: The dynamic shared memory of a launch. The largest alignment of OpenCL C's types is that of
-#: double16.
-_MEMORY = "devmod_local_memory"
-_DECLARATION = f"\n@{_MEMORY} = external addrspace(3) global [0 x i8], align 128\n"
+#: double16. All such variables begin at one address: each argument has one, whose name the
+#: sanitizer shows.
+_DECLARATION = "@{} = external addrspace(3) global [0 x i8], align 128\n"
+_PLAIN = re.compile(r"%(\w+)$", re.ASCII)
 #: The memory of the functions of a work-group: a value of 64 bits for each of the most threads of a
 #: block. OpenCL C has no such variable outside of a kernel.
 _VALUES = re.compile(r"^declare [^\n]*@devmod_values\([^\n]*\n", re.MULTILINE)
@@ -57,7 +58,7 @@ def adapt(text: str, convention: str, attributes: Mapping[str, str]) -> str:
     """
     parts: list[str] = []
     at = 0
-    uses_memory = False
+    declared: list[str] = []
     for match in _DEFINE.finditer(text):
         words = match["words"]
         if convention not in words.split():
@@ -67,11 +68,14 @@ def adapt(text: str, convention: str, attributes: Mapping[str, str]) -> str:
             continue
         changed = []
         lines = []
-        for argument in split_arguments(text, match.end()) or []:
-            new, added = _argument(argument)
+        for number, argument in enumerate(split_arguments(text, match.end()) or []):
+            memory = ""
+            if argument.startswith("ptr addrspace(3)"):
+                memory = _memory_name(match["name"], argument, number)
+                declared.append(_DECLARATION.format(memory))
+            new, added = _argument(argument, memory)
             changed.append(new)
             lines.append(added)
-            uses_memory = uses_memory or _MEMORY in added
         end = text.index("{\n", match.end())
         tail = text[match.end() : end]
         tail = tail[_closing(tail) + 1 :]
@@ -84,8 +88,8 @@ def adapt(text: str, convention: str, attributes: Mapping[str, str]) -> str:
         parts += [head, text[end:start], *lines]
         at = start
     parts.append(text[at:])
-    if uses_memory:
-        parts.append(_DECLARATION)
+    if declared:
+        parts += ["\n", *declared]
     changed_text, count = _VALUES.subn("", "".join(parts))
     if count:
         changed_text += _VALUES_DEFINITION
@@ -106,9 +110,25 @@ def _with_inlined_bodies(text: str) -> str:
     return _GROUP.sub(without, text)
 
 
-def _argument(argument: str) -> tuple[str, str]:
+# Where to change: the name of the memory of a local argument
+#   here: `_memory_name`
+#   also: `local_argument` of `extras/simulators/src/devmod_simulators/ptx/reports.py`
+#   tests: `tests/test_sanitized_languages.py`
+def _memory_name(kernel: str, argument: str, number: int) -> str:
+    """Return the name of the memory of a local argument: that of a variable of the kernel, as clang
+    has it in PTX, and the argument's number.
+    """
+    # PTX has letters of ASCII alone.
+    shown = f"argument{number + 1}"
+    match = _PLAIN.search(argument)
+    if match:
+        shown = match[1]
+    return f"{kernel}_$_{shown}_$_local{number}"
+
+
+def _argument(argument: str, memory: str) -> tuple[str, str]:
     """Return an argument of the changed kernel, and the statements that make the original one of
-    it.
+    it. `memory` is the memory of a local one.
     """
     match = _VARIABLE.search(argument)
     if not match:
@@ -118,8 +138,8 @@ def _argument(argument: str) -> tuple[str, str]:
     def named(suffix: str) -> str:
         return f'%"{own}{suffix}"'
 
-    if argument.startswith("ptr addrspace(3)"):
-        place = f"getelementptr i8, ptr addrspace(3) @{_MEMORY}, i32 {named('.offset')}"
+    if memory:
+        place = f"getelementptr i8, ptr addrspace(3) @{memory}, i32 {named('.offset')}"
         return f"i32 {named('.offset')}", f"  {named('')} = {place}\n"
     three = _THREE.match(argument)
     if not three:

@@ -29,6 +29,7 @@ from devmod_simulators.ptx.reports import (
     Place,
     Report,
     counted,
+    local_argument,
     shown_name,
     source_of,
     type_of,
@@ -196,13 +197,29 @@ def variable_of(site: Site, space: str) -> str:
     return ""
 
 
-def shared_limits(program: Program, name: str, shared: int) -> tuple[int, int]:
+def shared_limits(
+    sanitizer: Sanitizer, program: Program, name: str, shared: int
+) -> tuple[int, int]:
     """Return where a variable begins and ends in a block's bytes of shared memory."""
     start, size = program.shared[name]
-    if not size:
-        # It has the rest of the memory.
-        return start, shared
-    return start, start + size
+    if size:
+        return start, start + size
+    starts = argument_starts(sanitizer, program)
+    if name in starts:
+        start = starts[name]
+    # It has the rest of the memory, up to the next argument.
+    return start, min((each for each in starts.values() if each > start), default=shared)
+
+
+def argument_starts(sanitizer: Sanitizer, program: Program) -> dict[str, int]:
+    """Return where the memory of each `local` argument of OpenCL C begins."""
+    starts = {}
+    offsets = program.kernel.offsets()
+    for name, (start, _) in program.shared.items():
+        number = local_argument(name)
+        if number is not None and number < len(offsets):
+            starts[name] = start + (sanitizer.value(offsets[number]) & 0xFFFFFFFF)
+    return starts
 
 
 def limits_of(
@@ -223,7 +240,7 @@ def limits_of(
             elif sanitizer.freed_at(address):
                 found.add((0, 0))
         elif kind == "shared" == space:
-            found.add(shared_limits(program, name, shared))
+            found.add(shared_limits(sanitizer, program, name, shared))
         elif kind in ("global", "const") and space == "global":
             start = program.module.addresses[name]
             found.add((start, start + program.module.text.variables[name].size))
@@ -460,7 +477,7 @@ class CheckedExecution(Execution):
 
     def shared_limits(self, name: str) -> tuple[int, int]:
         """Return where a shared variable begins and ends."""
-        return shared_limits(self.program, name, self.shared.size)
+        return shared_limits(self.sanitizer, self.program, name, self.shared.size)
 
     def refuse(
         self, memory: Memory, lanes: Lanes, address: Array, access: Access, limits: Any

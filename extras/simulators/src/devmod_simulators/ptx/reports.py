@@ -174,6 +174,16 @@ def name_of(symbol: str) -> str:
     return symbol
 
 
+def local_argument(symbol: str) -> int | None:
+    """Return the number of the `local` argument of OpenCL C whose memory a variable is: that of
+    `k_$_tile_$_local2` is 2. The argument is its offset in the dynamic shared memory.
+    """
+    match = re.search(r"_\$_local(\d{1,9})$", symbol, re.ASCII)
+    if match is None:
+        return None
+    return int(match[1])
+
+
 def shown_name(module: Module, symbol: str) -> str:
     """Return the name of a variable as its source has it: Slang adds a number to
     each.
