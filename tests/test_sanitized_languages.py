@@ -289,6 +289,55 @@ def test_each_local_argument_of_opencl_c_has_its_own_bounds(tmp_path: Path) -> N
     ]
 
 
+TAIL = """struct List { count: u32, items: array<u32> }
+@group(0) @binding(0) var<storage, read_write> list: List;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+    if (id.x <= list.count) {
+        list.items[id.x] = 1;
+    }
+}
+"""
+UNIFORMS = """@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<uniform> weights: array<vec4f, 4>;
+@group(0) @binding(2) var<uniform> last: vec4f;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+    y[id.x] = weights[id.x / 16].x + last.x;
+}
+"""
+
+
+@pytest.mark.row("R49")
+def test_arrays_in_structs_and_uniforms_of_wgsl(tmp_path: Path) -> None:
+    """An array at the end of a struct has the rest of its buffer, and a uniform its own bytes."""
+    (tmp_path / "tail.wgsl").write_text(TAIL)
+    (tmp_path / "uniforms.wgsl").write_text(UNIFORMS)
+    for threads, code in ((64, 0), (128, 1)):
+        call = ("tail", "list=fill:64:uint32[65]", "--threads", f"{threads}")
+        _, errors = sanitized("tail.wgsl", *call, code=code, folder=tmp_path)
+        expected = ["devmod-simulators: 0 reports"]
+        if code:
+            expected = [
+                "out of bounds (write): tail.wgsl:6  list.items[id.x] = 1;",
+                "  block (1, 0, 0), thread (0, 0, 0): 4 bytes at list[65]; list is uint32[65] of argument 1 ('list')",
+                "devmod-simulators: 1 report",
+            ]
+        assert errors.splitlines() == expected
+        weights = "((1,2,3,4),(1,2,3,4),(1,2,3,4),(5,6,7,8))"
+        call = ("uniforms", "y=zeros[128]", f"weights={weights}", "last=(1,2,3,4)")
+        words = ("--threads", f"{threads}")
+        _, errors = sanitized("uniforms.wgsl", *call, *words, code=code, folder=tmp_path)
+        if code:
+            expected = [
+                "out of bounds (read): uniforms.wgsl:6  y[id.x] = weights[id.x / 16].x + last.x;",
+                "  block (1, 0, 0), thread (0, 0, 0): 4 bytes at weights[16]; weights is float32[16] in parameter memory",
+                "  63 more threads at this line",
+                "devmod-simulators: 1 report",
+            ]
+        assert errors.splitlines() == expected
+
+
 ASSERTED = """
 from pathlib import Path
 import numpy as np, devmod

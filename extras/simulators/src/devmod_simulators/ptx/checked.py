@@ -24,7 +24,7 @@ from devmod_simulators.ptx.ops_warp import Warps, bits_of
 from devmod_simulators.ptx.origins import UNKNOWN, origins_of
 from devmod_simulators.ptx.poison import Poison
 from devmod_simulators.ptx.program import Block, Code, Program
-from devmod_simulators.ptx.ptx_types import S64, Address, Array, Register
+from devmod_simulators.ptx.ptx_types import S64, Address, Array, Register, aligned
 from devmod_simulators.ptx.reports import (
     Place,
     Report,
@@ -211,6 +211,13 @@ def shared_limits(
     return start, min((each for each in starts.values() if each > start), default=shared)
 
 
+def parameter_limits(program: Program, offset: int) -> tuple[int, int]:
+    """Return where the parameter at an offset begins and ends. Compilers load its padding too."""
+    kernel = program.kernel
+    variable = kernel.params[kernel.offsets().index(offset)]
+    return offset, offset + aligned(variable.size, max(variable.align, 1))
+
+
 def argument_starts(sanitizer: Sanitizer, program: Program) -> dict[str, int]:
     """Return where the memory of each `local` argument of OpenCL C begins."""
     starts = {}
@@ -241,6 +248,8 @@ def limits_of(
                 found.add((0, 0))
         elif kind == "shared" == space:
             found.add(shared_limits(sanitizer, program, name, shared))
+        elif kind == "block" and space == "parameter":
+            found.add(parameter_limits(program, name))
         elif kind in ("global", "const") and space == "global":
             start = program.module.addresses[name]
             found.add((start, start + program.module.text.variables[name].size))
@@ -577,6 +586,10 @@ class CheckedExecution(Execution):
                     name = each
                     limits = start, end
                     break
+        if space == "parameter" and limits:
+            argument = sanitizer.parameter_at(limits[0])
+            shown = argument.name or f"argument {argument.number}"
+            return variable_place(space, shown, address, kind, limits)
         if limits and name and space != "local":
             shown = shown_name(self.program.module, name)
             return variable_place(space, shown, address, kind, limits)

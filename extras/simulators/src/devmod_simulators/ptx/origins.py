@@ -18,7 +18,8 @@ from devmod_simulators.ptx.ptx_types import (
 if TYPE_CHECKING:
     from devmod_simulators.ptx.program import Program
 
-#: A space and a name, or "param" and an offset in the block of parameters.
+#: A space and a name, or "param" and an offset in the block of parameters: what that points to.
+#: "block" and an offset is the parameter itself.
 Origin = tuple[str, Any]
 #: A value that may be any address: it was loaded, or a function has returned it.
 UNKNOWN: Origin = ("", "")
@@ -29,7 +30,12 @@ _LOADING = {"ld", "ldu", "atom", "shfl", "call", "tex", "suld", "mapa"}
 
 
 def variable_of(program: "Program", function: Function, name: str) -> set[Origin]:
-    """Return the origin that a variable of a function or of its module is."""
+    """Return the origin that a variable of a function or of its module is, or a parameter of the
+    kernel.
+    """
+    place = program.layout(function).get(name)
+    if place and place[0] == "param":
+        return {("block", place[1])}
     variable = function.variables.get(name) or program.module.text.variables.get(name)
     if variable is None or variable.space not in ("shared", "local", "global", "const"):
         return set()
@@ -102,9 +108,6 @@ def origins_of(program: "Program", function: Function, address: Any) -> set[Orig
     if isinstance(address, Address):
         base = address.base
     if isinstance(base, Name):
-        place = program.layout(function).get(base.text)
-        if place and place[0] == "param":
-            return {("block", place[1])}
         return variable_of(program, function, base.text)
     if not isinstance(base, Register):
         return set()

@@ -228,15 +228,27 @@ class Sanitizer:
                 return each
         return None
 
+    def known_parameters(self) -> list[Parameter]:
+        """Return the parameters of the kernel, by their numbers if the source does not tell
+        more.
+        """
+        count = len(self.program.kernel.params)
+        if self.parameters is None:
+            self.parameters = parameters_of(self.program.module, self.program.name)
+            if len(self.parameters) != count:
+                self.parameters = [Parameter(number + 1) for number in range(count)]
+        return self.parameters
+
+    def parameter_at(self, offset: int) -> Parameter:
+        """Return the parameter at an offset in the block of parameters."""
+        position = self.program.kernel.offsets().index(offset)
+        return self.known_parameters()[position]
+
     def argument_of(self, allocation: Allocation) -> tuple[Parameter, int] | None:
         """Return the argument that points into an allocation, and its value."""
         variables = self.program.kernel.params
-        if self.parameters is None:
-            self.parameters = parameters_of(self.program.module, self.program.name)
-            if len(self.parameters) != len(variables):
-                self.parameters = [Parameter(number + 1) for number in range(len(variables))]
         layout = self.program.layout(self.program.kernel)
-        for parameter, variable in zip(self.parameters, variables, strict=True):
+        for parameter, variable in zip(self.known_parameters(), variables, strict=True):
             value = self.value(layout[variable.name][1])
             if (
                 variable.size == 8
