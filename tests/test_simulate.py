@@ -17,7 +17,6 @@ from interruptible import interruptible_python
 from simulate_command import python, simulate
 
 import devmod
-from devmod_simulators import _toolkit
 
 pytestmark = pytest.mark.usefixtures("simulator")
 PROGRAMS = Path(__file__).parent / "simulated"
@@ -385,18 +384,6 @@ def test_the_libraries_have_names_without_a_version() -> None:
         "print(runtime.cudaGetDeviceCount(ctypes.byref(count)), count.value)\n"
     )
     assert python(program, "--devices", "2") == "0 0 2\n0 2\n"
-
-
-def test_the_driver_has_a_name_without_a_version_also_without_a_runtime(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A source tree lacks the runtimes whose headers are not installed."""
-    monkeypatch.setattr("devmod_simulators._toolkit._runtimes", dict)
-    monkeypatch.setattr("devmod_simulators._toolkit.find_nvcc", str)
-    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
-    folder, rest = _toolkit.variables("/others")["LD_LIBRARY_PATH"].split(os.pathsep, 1)
-    assert [path.name for path in Path(folder).iterdir()] == ["libcuda.so"]
-    assert rest == "/others"
 
 
 def test_nvrtc_has_a_name_without_a_version() -> None:

@@ -4,6 +4,7 @@ what other tests must not see.
 
 from __future__ import annotations
 
+import os
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from cuda_process import run
 
 import devmod
-from devmod_simulators import StandinDriver
+from devmod_simulators import StandinDriver, _toolkit
 
 
 def test_other_tests_of_this_process_see_no_device(standin: StandinDriver) -> None:
@@ -294,3 +295,15 @@ check(cuda.cuCtxSynchronize())
 def test_a_setting_shows_what_is_interpreted(engine: str, shown: str) -> None:
     run(LAUNCHES, shown, verbose=1, engine=engine)
     run(LAUNCHES, engine=engine)
+
+
+def test_the_driver_has_a_name_without_a_version_also_without_a_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source tree lacks the runtimes whose headers are not installed."""
+    monkeypatch.setattr("devmod_simulators._toolkit._runtimes", dict)
+    monkeypatch.setattr("devmod_simulators._toolkit.find_nvcc", str)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
+    folder, rest = _toolkit.variables("/others")["LD_LIBRARY_PATH"].split(os.pathsep, 1)
+    assert [path.name for path in Path(folder).iterdir()] == ["libcuda.so"]
+    assert rest == "/others"
