@@ -138,10 +138,11 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 }
 """
     results = []
-    for function in (devmod.compile(text, "webgpu")["main"], module_of(text)["main"]):
-        u, s = np.zeros(64, np.uint32), np.zeros(64, np.int32)
-        function(u, s, grid=1)
-        results.append((u.tolist(), s.tolist()))
+    with sanitize():  # shows the simulated GPU
+        for function in (devmod.compile(text, "webgpu")["main"], module_of(text)["main"]):
+            u, s = np.zeros(64, np.uint32), np.zeros(64, np.int32)
+            function(u, s, grid=1)
+            results.append((u.tolist(), s.tolist()))
     assert results[0] == results[1]
 
 
@@ -155,7 +156,8 @@ def test_a_kernel_reads_its_place_in_as_many_dimensions_as_the_source(
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u) {{ x[{index}] = 1.0; }}
 """
-    assert _dimensions_read(module_of(text)["main"]) == dimensions
+    with sanitize():  # shows the simulated GPU
+        assert _dimensions_read(module_of(text)["main"]) == dimensions
 
 
 def test_the_sanitizer_reports_lines_of_wgsl() -> None:
