@@ -290,3 +290,29 @@ def environment(
     yield made
     for each in results:
         bytecode.share(each.folder / "venv")
+
+
+@pytest.fixture
+def exporting_on_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let exports of tinygrad trace on the CPU, and compile in this process."""
+    from devmod.interop import tinygrad
+
+    monkeypatch.setattr(tinygrad, "_MANY", 1000)
+    with tinygrad.cpu():
+        yield
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources that the exports of a test compile."""
+    import devmod
+
+    result: list[str] = []
+    own = devmod.compile
+
+    def compile_(text: str, *arguments: Any, **options: Any) -> Any:
+        result.append(text)
+        return own(text, *arguments, **options)
+
+    monkeypatch.setattr(devmod, "compile", compile_)
+    return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -17,31 +16,10 @@ from devmod.interop import tinygrad as interop
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 from tinygrad import Tensor
 
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("exporting_on_cpu")]
 RANDOM = np.random.default_rng(7)
 #: A line that each of these kernels has, and no other.
 MARK = "int segment ="
-
-
-@pytest.fixture(autouse=True)
-def _cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
-
-
-@pytest.fixture
-def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that the exports of a test compile."""
-    result: list[str] = []
-    own = devmod.compile
-
-    def compile_(text: str, *arguments: Any, **options: Any) -> Any:
-        result.append(text)
-        return own(text, *arguments, **options)
-
-    monkeypatch.setattr(devmod, "compile", compile_)
-    return result
 
 
 def array(*shape: int) -> Any:

@@ -4,7 +4,7 @@ what they compute on devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,31 +18,10 @@ from devmod.interop import tinygrad as interop
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
 from tinygrad import Tensor, Variable
 
-pytestmark = pytest.mark.row("R47")
+pytestmark = [pytest.mark.row("R47"), pytest.mark.usefixtures("exporting_on_cpu")]
 RANDOM = np.random.default_rng(3)
 #: A line that each of these kernels has, and no other.
 MARK = "int outer ="
-
-
-@pytest.fixture(autouse=True)
-def _cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(interop, "_MANY", 1000)
-    with interop.cpu():
-        yield
-
-
-@pytest.fixture
-def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that the exports of a test compile."""
-    result: list[str] = []
-    own = devmod.compile
-
-    def compile_(text: str, *arguments: Any, **options: Any) -> Any:
-        result.append(text)
-        return own(text, *arguments, **options)
-
-    monkeypatch.setattr(devmod, "compile", compile_)
-    return result
 
 
 def array(*shape: int) -> Any:
