@@ -812,11 +812,9 @@ def standin_fixture(
             monkeypatch.setenv(variable, value)
         device: Any = devmod.device("cuda")
         own = device.stream()
-        stream = type(
-            "Stream",
-            (),
-            {"__module__": "torch.cuda.streams", "cuda_stream": own.handle, "device_index": 0},
-        )()
+        stream = type("Stream", (), {"__module__": "torch.cuda.streams"})()
+        stream.cuda_stream, stream.device_index = own.handle, 0
+        stream.kept = own  # PyTorch destroys no stream
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
         yield driver
 
