@@ -25,7 +25,7 @@ from devmod.errors import (
 from devmod_hexagon._binary import PACKED
 from devmod_hexagon._protocol import Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut, Transport
-from devmod_runtime import Lease, fork_safe, lend
+from devmod_runtime import Lease, fork_safe, lend, wait_for_answer
 
 Handler = Callable[[Sequence[Any]], object]
 Result = TypeVar("Result")
@@ -535,7 +535,7 @@ class RunnerThread:
                 transport = self._transport
                 if transport is not None:
                     transport.stop()
-                answer.get()
+                wait_for_answer(answer)
             self._is_unreported = False
 
     def try_out(self) -> None:
@@ -546,9 +546,8 @@ class RunnerThread:
         DeviceNotFoundError
             It cannot be started.
         """
-        _, error = self._add_request(
-            Runner.close
-        ).get()  # one request: an interrupt of the wait leaves no runner
+        # One request: an interrupt of the wait leaves no runner.
+        _, error = wait_for_answer(self._add_request(Runner.close))
         if isinstance(error, DeviceNotFoundError):
             raise error
 
@@ -562,7 +561,7 @@ class RunnerThread:
         self.limit = _time_limit()
         answer = self._add_request(function, *values)
         try:
-            result, error = answer.get()
+            result, error = wait_for_answer(answer)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(
                 "the kernel continues. To stop it, set DEVMOD_HEXAGON_TIMEOUT to a number of seconds; the arrays of the device are then "

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod_runtime._uninterrupted import wait_at_end as wait_at_end
+    from devmod_runtime._uninterrupted import wait_for_answer as wait_for_answer
     from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
 
 #: Equal to `devmod.__version__`, because this wheel imports private modules of core.
@@ -107,7 +108,7 @@ _NAMES = {
     "_tuning.choice": "identity_of",
     "_tuning.function": "TunedFunction",
     "_trial": "Trial was_killed",
-    "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_interruptibly",
+    "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_at_end wait_for_answer wait_interruptibly",
 }
 devmod._make_lazy(globals(), _NAMES)
 

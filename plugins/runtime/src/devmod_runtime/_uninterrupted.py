@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading  # noqa: F401 - it takes the first thread that imports it for the main one
-from _queue import SimpleQueue  # queue imports heapq too
+from _queue import Empty, SimpleQueue  # queue imports heapq too
 from _thread import start_new_thread
 from collections import deque
 from sys import is_finalizing
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: Seconds for which a wait asks whether it is over, before another thread waits. The change of
 #: threads takes 15 µs.
 _SHORT_WAIT = 50e-6
+#: Seconds after which a wait looks for a signal that did not end it.
+_LOOK = 0.1
 #: Seconds for which the end of Python waits for kernels, and between two questions.
 _LAST_WAIT = 2.0
 _PAUSE = 1e-3
@@ -54,7 +56,7 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
         return function(*values)
     answer = start_uninterrupted(function, *values)
     try:
-        result, error = answer.get()
+        result, error = wait_for_answer(answer)
     except BaseException:
         # The end of Python waits for the call before backends close their devices.
         atexit.unregister(_end_calls)
@@ -73,6 +75,20 @@ def start_uninterrupted(function: Callable[..., object], *values: Any) -> Simple
     _requests.append((function, values, answer))
     _wake()
     return answer
+
+
+def wait_for_answer(answer: SimpleQueue[Result]) -> Result:
+    """Return what another thread puts into a queue. KeyboardInterrupt ends the wait of the main
+    thread.
+
+    A signal that comes before the wait begins does not end it: the interpreter has looked for
+    signals before, and looks again after the wait. Neither does a signal that another thread gets.
+    """
+    while True:
+        try:
+            return answer.get(timeout=_LOOK)
+        except Empty:
+            pass
 
 
 def wait_interruptibly(

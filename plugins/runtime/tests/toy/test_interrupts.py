@@ -131,6 +131,34 @@ def test_a_call_is_seen_while_a_thread_takes_it(monkeypatch: pytest.MonkeyPatch)
     assert seen[0]
 
 
+UNSEEN = """
+import signal, threading, time
+from devmod_runtime import call_uninterrupted
+done = threading.Event()
+
+def interrupt():
+    time.sleep(0.1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    call_uninterrupted(done.wait, 60)
+except KeyboardInterrupt:
+    print("interrupted", done.is_set(), flush=True)
+done.set()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no signals of a thread here")
+@pytest.mark.row("R37")
+def test_a_signal_that_wakes_no_wait_ends_it() -> None:
+    """As one that comes just before the wait: here another thread gets it."""
+    done = subprocess.run(
+        interruptible_python("-c", UNSEEN), capture_output=True, text=True, check=False, timeout=50
+    )
+    assert (done.stdout, done.stderr) == ("interrupted False\n", "")
+
+
 AT_THE_END = """
 import atexit
 from devmod_runtime import call_uninterrupted, has_uninterrupted_calls
