@@ -393,9 +393,9 @@ def test_each_jump_in_a_loop_that_a_lock_protects_is_in_its_range() -> None:
     assert found == [], "call a function that has the loop"
 
 
-#: The modules of Python's that import pathlib, and those of the runtimes that may import one: they
-#: are imported for the kit, or in a thread that no interrupt reaches.
-PATHLIB = re.compile(r"(pathlib|zipfile|importlib\.(metadata|resources))\b")
+#: The modules that import pathlib, and those of the runtimes that may import one: they are imported
+#: for the kit, or in a thread that no interrupt reaches.
+PATHLIB = re.compile(r"(pathlib|zipfile|importlib[._](metadata|resources))\b")
 WITHOUT_INTERRUPTS = re.compile(r"devmod_webgpu\._load|.*\._conformance")
 
 

@@ -11,6 +11,7 @@ import time
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import Folder, shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
+from devmod._util.imports import import_with_pathlib
 from devmod._util.regular_files import file_type
 from devmod.errors import describe_error, not_installed
 
@@ -66,13 +67,12 @@ def _listed(problem: str, finder: Any = None, **limits: object) -> list[Any]:
     fails, return none: the log has the `problem`.
     """
     try:
-        from importlib_metadata import DistributionFinder, MetadataPathFinder
-
+        metadata: Any = import_with_pathlib("importlib_metadata")
         if finder is None:
-            finder = MetadataPathFinder
+            finder = metadata.MetadataPathFinder
             finder.invalidate_caches()
-        context: Any = DistributionFinder.Context
-        return list(finder.find_distributions(context(**limits)))
+        context = metadata.DistributionFinder.Context(**limits)
+        return list(finder.find_distributions(context))
     except Exception as error:  # noqa: BLE001 - one failing finder or archive must not disable the others
         debug(f"{problem}: {describe_error(error)}")
         return []
@@ -110,12 +110,12 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             problem = f"the METADATA in {entry} cannot be read ({unreadable})"
     if declares and name != CORE:  # the registry has a table of core's entries
         try:
-            from importlib_metadata import Distribution as Metadata
+            reader = import_with_pathlib("importlib_metadata").Distribution
         except ImportError:
             problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
-        folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
+        folder.distributions += _distribution_of(reader.at(inside), inside, problem)
     if not start:
         return False
 
