@@ -67,9 +67,10 @@ SHAPES = {
 #: driver's own.
 MOST_PREPARED = 1.25
 #: A prepared launch on an adopted queue took 0.5 of pyopencl's typed call, and a general call there
-#: 1.11 to 1.13 with one argument, 1.07 with 4, 1.02 with 8, and 0.89 with 16. Python passes the
-#: keywords `grid` and `block` to an object's `__call__` in a dictionary, which takes 0.09 of it.
-#: With buffers of pyopencl it took 1.7 to 2, since it asks each for its context.
+#: 1.11 to 1.13 with one argument, 1.05 with an array and a number, 1.09 with 3 and 4 arguments,
+#: 1.04 with 8, and 0.89 with 16. With two or three arrays and no number it took 1.16. Python gives
+#: the keywords `grid` and `block` to an object's `__call__` in a dictionary, which takes 0.09 of
+#: it. With buffers of pyopencl it took 1.7 to 2, since it asks each for its context.
 MOST_ADOPTED = 1.1
 MOST_ADOPTED_CALL = 1.17
 MOST_BUFFERS = 2.4

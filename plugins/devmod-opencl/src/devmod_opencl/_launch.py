@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     Spaces = Sequence[Sequence[str]]
     #: A program, and the words of `arguments_of` its kernels; None if its driver has them.
     _Program = tuple[Any, Mapping[str, Spaces] | None]
-    #: A kernel object and what sets its arrays; with numbers also the bytes of these, the objects
-    #: that have these bytes, the place and the bytes of each, and the memory of these bytes.
+    #: A kernel object and what sets its arrays; with numbers also the objects of these, and what
+    #: other numbers need: the bytes of these, the place and the bytes of each, and their memory.
     _PlainKernel = Sequence[Any]
 
 
@@ -398,7 +398,9 @@ class OpenCLKernel(Kernel):
         # those of the call before. For an int the struct module takes what `KernelCall` takes.
         formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         packer = Struct(f"<{''.join(formats)}")
-        no_objects = (_UNSET,) * len(formats)
+        no_objects: object = _UNSET
+        if len(formats) > 1:
+            no_objects = (_UNSET,) * len(formats)
         return self._function(
             _plain_call_code(self._objects, self._scalars),
             stream,
@@ -439,7 +441,7 @@ class OpenCLKernel(Kernel):
         return FunctionType(code.replace(), names)
 
     def _new_plain(
-        self, packer: Struct, formats: Sequence[str], no_objects: Sequence[object]
+        self, packer: Struct, formats: Sequence[str], no_objects: object
     ) -> _PlainKernel:
         """Return a kernel object with memory for its numbers, which no call has set."""
         try:
@@ -458,7 +460,7 @@ class OpenCLKernel(Kernel):
             end = start + calcsize(f"<{each}")
             pairs += (number, memory[start:end])
             start = end
-        return [handle, set_objects, b"", no_objects, tuple(pairs), memory]
+        return [handle, set_objects, no_objects, [b"", tuple(pairs), memory]]
 
     def prepare(self, stream: OpenCLStream, shape: Any, values: Values) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to
@@ -658,18 +660,18 @@ def _plain_call_code(objects: tuple[int, ...], scalars: tuple[int, ...]) -> Code
         def call(v0, v1, v2):
             try: item = take()
             except IndexError: item = new()
-            handle, set_objects, last, (l2, ), parts, memory = item
+            handle, set_objects, l2, others = item
             try:
                 set_objects((0, v0, 1, v1, ))
                 if v2 is not l2:
                     try: numbers = pack(v2)
                     except Exception: give(item); raise ConversionError from None
-                    if numbers != last:
-                        item[2] = numbers
-                        item[3] = NO_OBJECTS
+                    if numbers != others[0]:
+                        others[0] = numbers
+                        item[2] = NO_OBJECTS
                         handle._set_arg_buf(2, numbers)
                     elif (type(v2) is int or type(v2) is float):
-                        item[3] = (v2, )
+                        item[2] = v2
                 enqueue(queue, handle, size, block, None, None, False, False)
             except Error as error: raise explain(error) from error
             give(item)
@@ -693,28 +695,35 @@ def _plain_call_code(objects: tuple[int, ...], scalars: tuple[int, ...]) -> Code
         taken = "handle, set_objects = item"
         return _compiled_code(", ".join(places), [taken, "try:", *lines])
 
-    kept = "".join([f"l{number}, " for number in scalars])
-    given = "".join([f"{places[number]}, " for number in scalars])
+    kept = ", ".join([f"l{number}" for number in scalars])
+    given = ", ".join([places[number] for number in scalars])
     are_other = " or ".join([f"{places[each]} is not l{each}" for each in scalars])
     are_plain = " and ".join(
         [f"(type({places[each]}) is int or type({places[each]}) is float)" for each in scalars]
     )
-    setter = ["memory[:] = numbers", "handle._set_arg_buf_multi(parts)"]
+    setter = [
+        "_, parts, memory = others",
+        "memory[:] = numbers",
+        "handle._set_arg_buf_multi(parts)",
+    ]
     if len(scalars) == 1:
         setter = [f"handle._set_arg_buf({scalars[0]}, numbers)"]
+    else:
+        kept = f"({kept})"
     lines += [
         f"    if {are_other}:",
         # What the `__index__` of a value raises: `KernelCall` converts the value, or names it.
         f"        try: numbers = pack({given})",
         "        except Exception: give(item); raise ConversionError from None",
-        "        if numbers != last:",
-        "            item[2] = numbers",
-        "            item[3] = NO_OBJECTS",
+        "        if numbers != others[0]:",
+        "            others[0] = numbers",
+        "            item[2] = NO_OBJECTS",
         *(f"            {each}" for each in setter),
         f"        elif {are_plain}:",
-        f"            item[3] = ({given})",
+        f"            item[2] = {given}",
     ]
-    taken = f"handle, set_objects, last, ({kept}), parts, memory = item"
+    # What only other numbers need is apart: each name takes time in each call.
+    taken = f"handle, set_objects, {kept}, others = item"
     return _compiled_code(", ".join(places), [taken, "try:", *lines])
 
 
