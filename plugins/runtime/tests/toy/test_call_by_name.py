@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -359,3 +360,26 @@ def test_names_of_arguments_are_none_of_the_code_of_a_call(devices: list[toy.Toy
     assert [values[1:] for values in queued(devices[0])] == [
         [number.to_bytes(4, "little") for number in range(10)]
     ] * 9
+
+
+def test_a_function_in_a_class_is_no_method(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    holder = type("Holder", (), {"f": f})()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(4):  # the first calls take other ways
+        holder.f(x, y, 2.0, 4, grid=1, block=4)
+    assert holder.f is f
+    assert [values[0] is x.memory for values in queued(devices[0])] == [True] * 4
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython 3.11 has no such subclasses")
+def test_a_repeated_call_has_neither_a_tuple_nor_a_dictionary(
+    devices: list[toy.ToyDevice],
+) -> None:
+    has_vectorcall = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL of Include/object.h
+    f = axpy()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(3):
+        f(x, y, 2.0, 4, grid=1, block=4)
+    assert type(f).__flags__ & has_vectorcall
+    assert isinstance(f, devmod.Function)
