@@ -329,6 +329,7 @@ def test_memory_is_freed_while_another_thread_uses_new_streams(
         return run_another_thread
 
     array = [device.empty(64, "float32")]
+    gc.collect()  # devices of other tests over streams
     before = sys.gettrace()
     sys.settrace(run_another_thread)
     try:
