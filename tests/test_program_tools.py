@@ -644,13 +644,98 @@ def test_bench_measures_a_program_by_lengths(capsys: pytest.CaptureFixture[str],
     ]
     nbytes = (2 * 8 * 64 + 64) * 4  # x, y and weight
     assert measured[-1]["gb_per_s"] == pytest.approx(nbytes * 1e-9 / measured[-1]["median"])
-    benchmark = devmod.bench(devmod.load(file), arguments={"columns": 6}, threads=64, repeat=1)
+    names = ["normalize", "square_sums", "scale"]
+    benchmark = devmod.bench(
+        devmod.load(file), names, arguments={"columns": 6}, threads=64, repeat=1
+    )
+    text = "the opencl program 'normalize': it requires columns % 4 == 0, and that is 2 == 0"
     problems = {each.function: each.problem for each in benchmark.measurements}
-    assert problems == {
-        "normalize": "the opencl program 'normalize': it requires columns % 4 == 0, and that is 2 == 0",
-        "square_sums": "",
-        "scale": "",
+    assert problems == {"normalize": text, "square_sums": "", "scale": ""}
+    table = str(benchmark).splitlines()
+    assert table[1].split() == ["normalize", "opencl:0", "not", "measured"]
+    assert table[4:] == ["", f"normalize opencl:0: {text}"]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_bench_of_a_file_measures_its_programs_and_the_kernels_apart_from_them(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    own = devmod.compile("kernel void own(global float *q) { q[0] = 1; }", "opencl", block=1)
+    # A second program, which launches a kernel twice in a call, with other threads.
+    steps = [STEPS[0], STEPS[0].replace("threads=rows", "threads=rows*2"), STEPS[1]]
+    program = normalize(devmod.bundle(kernels(), own), steps=steps)
+    devmod.save(program, "both.devmod")
+    words = ("--device", "opencl", "--repeat", "3", "--json")
+
+    def measured(*more: str) -> list[dict[str, Any]]:
+        status, out, err = call(capsys, "bench", "both.devmod", *more, *words)
+        assert (status, err) == (0, "")
+        rows: list[dict[str, Any]] = json.loads(out)["measurements"]
+        return rows
+
+    assert [each["function"] for each in measured("--grid", "1", "columns=64")] == [
+        "normalize",
+        "own",
+    ]
+    whole, *parts = measured("normalize", "--kernels", "rows=32", "columns=64")
+    assert (whole["function"], whole["share"]) == ("normalize", None)
+    assert {each["function"] for each in parts} == {
+        "normalize: square_sums",
+        "normalize: scale",
     }
+    assert sum(each["share"] for each in parts) == pytest.approx(1)
+    assert [each["median"] for each in parts] == sorted(
+        (each["median"] for each in parts), reverse=True
+    )
+    nbytes = {"normalize: scale": (2 * 32 * 64 + 32 + 64) * 4}
+    nbytes["normalize: square_sums"] = 2 * (32 * 64 + 32) * 4  # both launches of a call
+    for each in parts:
+        rate = each["gb_per_s"] * 1e9 * each["median"]
+        assert rate == pytest.approx(nbytes[each["function"]])
+    table = str(devmod.bench(devmod.load(file), devices="opencl", repeat=1, kernels=True))
+    assert table.splitlines()[0].split()[-2:] == ["clock", "share"]
+    assert table.splitlines()[1].split()[0] == "normalize"
+    assert table.splitlines()[2].endswith("%")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_bench_of_a_kernel_of_a_program_takes_the_programs_arguments(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    words = ("scale", "--device", "opencl", "--repeat", "2", "--json")
+    status, out, _ = call(capsys, "bench", file, "rows=32", "columns=64", *words)
+    (row,) = json.loads(out)["measurements"]
+    # y may be both read and written.
+    nbytes = (32 * 64 + 32 + 64 + 2 * 32 * 64) * 4
+    assert (status, row["function"], row["problem"]) == (0, "scale", "")
+    assert row["gb_per_s"] * 1e9 * row["median"] == pytest.approx(nbytes)
+    # An argument that the program lacks is the kernel's own, and so are the threads then.
+    assert call(capsys, "bench", file, "sums=zeros[8]", *words) == (
+        1,
+        "",
+        "devmod: error: the opencl function 'scale' needs --threads, the number of threads, or --grid, the number of blocks: an int, or up to three ints for x, y, z\n",
+    )
+    status, out, _ = call(capsys, "bench", file, "sums=zeros[8]", "--threads", "64", *words)
+    assert (status, json.loads(out)["measurements"][0]["problem"]) == (0, "")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_bench_of_a_kernel_that_its_program_does_not_launch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first_device("opencl")
+    steps: list[Any] = ["first(x=x, t=t, n=n, threads=n)"]
+    steps.append(devmod.repeat("times", "turn", ["second(t=t, y=y, n=n, threads=n)"]))
+    inputs = ["x: float32[n]", "times: int32"]
+    program = simple(inputs=inputs, outputs=["y: float32[n] = 0"], steps=steps)
+    devmod.save(program, tmp_path / "r.devmod")
+    words = ("bench", tmp_path / "r.devmod", "second", "n=8", "--repeat", "1", "--csv")
+    assert call(capsys, *words, "times=0") == (
+        1,
+        "",
+        "devmod: error: the opencl program 'twice' does not launch 'second' with these arguments: give others, or those of 'second' and the threads\n",
+    )
+    assert call(capsys, *words, "times=2")[0] == 0
 
 
 # -- profile and guard

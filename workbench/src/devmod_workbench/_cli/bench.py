@@ -56,7 +56,8 @@ Examples:
   devmod bench old.devmod new.devmod matmul a=random[N,N] b=random[N,N] c=zeros[N,N] n=N \\
       --threads N,N --size N=256,512,1024 --plot matmul.svg
   devmod bench k.devmod saxpy --threads 65536 --device opencl --device vulkan --block 64 --block 256
-  devmod bench n.devmod normalize columns=512 --size rows=64,1024    # a program, by the lengths of its arrays
+  devmod bench n.devmod columns=512 --size rows=64,1024    # a program, by the lengths of its arrays
+  devmod bench net.devmod --kernels    # and the share of each of its kernels
   devmod bench k.devmod --threads 65536 --csv > times.csv
 
 \b
@@ -97,6 +98,11 @@ Exit status:
     show_default=True,
     help="The number of launches before them.",
 )
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Add the kernels of each program, with their shares of its time on the device.",
+)
 @timeout_option("The time limit for a row with its build. Default: none.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -116,8 +122,11 @@ def command(
     plot: Path | None,
     **options: Any,
 ) -> None:
-    """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block.
-    Print the median and the quartiles.
+    """Measure each FUNCTION of each FILE on each device, with each size and block. Print the median
+    and the quartiles.
+
+    Without FUNCTION, all are measured, except the kernels that a program of FILE launches. The name
+    of such a kernel measures it with the arguments and the threads of the program.
 
     NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All
     functions with an argument of the name get it. Arguments that are missing are made from the

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
-from devmod.backend import duration_text, replacing
+from devmod.backend import duration_text, replacing, usable_functions
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -49,6 +49,8 @@ from devmod_workbench._tools.launches import (
     launched,
     open_modules,
 )
+from devmod_workbench._tools.profile import profile
+from devmod_workbench._tools.program_steps import first_launch, kernels_of, program_with
 from devmod_workbench._tools.values import read_launch
 
 TYPE_CHECKING = False
@@ -58,14 +60,14 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod import Device, Function, Launch
+    from devmod import Device, Function, Launch, ProgramFunction
     from devmod.worker import End
     from devmod_workbench._tools.inputs import Arguments, Given
     from devmod_workbench._tools.values import Dims
 
-    #: The fields of a `Measurement`, and what `describe_argument_error` returns of the error of the
-    #: arguments, if it is one.
-    Measured = tuple[Sequence[Any], Sequence[str] | None]
+    #: The fields of each `Measurement`, and what `describe_argument_error` returns of the error of
+    #: the arguments, if it is one.
+    Measured = tuple[Sequence[Sequence[Any]], Sequence[str] | None]
 else:
     from devmod.backend import np
 
@@ -80,8 +82,10 @@ _TITLES = (
     "75 %",
     "GB/s",
     "clock",
+    "share",
 )
-
+#: The columns that a table leaves out if none of its rows has them.
+_SPARSE = ("sizes", "block", "share")
 
 _PLOTS = (".svg", ".png", ".pdf")
 
@@ -92,7 +96,8 @@ class Measurement(NamedTuple):
     Attributes
     ----------
     file, function
-        The label of the module, and the function.
+        The label of the module, and the function; for a kernel in the calls of a program both
+        names, as in "normalize: scale".
     device
         The kind and the number of the device, such as "opencl:0".
     sizes
@@ -100,17 +105,21 @@ class Measurement(NamedTuple):
     block
         The block that was given, as in "16,16"; "" for the function's own.
     median, quartile1, quartile3
-        The seconds of a launch; nan if there is a problem.
+        The seconds of a launch, or of all launches of a kernel in a call of a program; nan if there
+        is a problem.
     gb_per_s
         The bytes of the arrays that the kernel reads and writes, in 1e9 bytes for each second of
         the median. An array that it may both read and write counts twice; of a program the
-        constants too, without the temporaries. None if an array of a kernel was made from the
-        interface, or if there is a problem.
+        constants too, without the temporaries; of a kernel in its calls each array once. None if an
+        array of a kernel was made from the interface, or if there is a problem.
     clock
         "device" for its own time stamps; "host" for the time from the launch to the end of the
         wait, if the device has none.
     problem
         Why there are no times; "" if there are.
+    share
+        The part of the time of all kernels of a program that its kernel takes, such as 0.25; None
+        for other rows.
     """
 
     file: str
@@ -124,6 +133,7 @@ class Measurement(NamedTuple):
     gb_per_s: float | None
     clock: str
     problem: str
+    share: float | None = None
 
     @property
     def label(self) -> str:
@@ -199,22 +209,31 @@ class Benchmark:
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [_TITLES]
+        problems: dict[str, list[str]] = {}
         for each in self.measurements:
-            figures = ["", "", "", "", each.problem]
-            if not each.problem:
+            figures = ["not measured", "", "", "", "", ""]
+            if each.problem:
+                problems.setdefault(each.problem, []).append(each.label)
+            else:
                 times = map(duration_text, (each.median, each.quartile1, each.quartile3))
-                rate = ""
+                rate = share = ""
                 if each.gb_per_s is not None:
                     rate = f"{each.gb_per_s:.3g}"
-                figures = [*times, rate, each.clock]
+                if each.share is not None:
+                    share = f"{each.share:.1%}"
+                figures = [*times, rate, each.clock, share]
             rows.append((each.file, each.function, each.device, each.sizes, each.block, *figures))
 
         columns = []
         for column in zip(*rows, strict=True):
             title, *cells = column
-            if any(cells) or title not in ("sizes", "block"):
+            if any(cells) or title not in _SPARSE:
                 columns.append(column)
-        return "\n".join(aligned([*zip(*columns, strict=True)]))
+        lines = aligned([*zip(*columns, strict=True)])
+        # A cell of a problem would be wider than the rest of the table.
+        for problem, labels in problems.items():
+            lines += ["", f"{', '.join(labels)}: {problem}"]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -267,6 +286,7 @@ def bench(
     sizes: Mapping[str, Sequence[int]] | None = None,
     repeat: int = 20,
     warmup: int = 3,
+    kernels: bool = False,
 ) -> Benchmark:
     """Measure functions by prepared launches: each module, function, device, combination of sizes,
     and block.
@@ -276,7 +296,9 @@ def bench(
     modules
         A module, or several by the labels of their rows.
     names
-        The functions. Default: all functions of the modules.
+        The functions. Default: all functions of the modules, without the kernels that their
+        programs launch. Such a kernel is measured as in the first call of its program, unless its
+        threads, its grid, its block or an argument that its program lacks is given.
     arguments
         Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for
         numbers: "random:float32[N,N]". They are used for each function that has such a parameter.
@@ -294,6 +316,8 @@ def bench(
         The values of each size by its name. Each combination is measured.
     repeat, warmup
         The measured launches, and those before them.
+    kernels
+        Whether to add a row for each kernel that a program launches, with its share of the time.
 
     Raises
     ------
@@ -325,7 +349,7 @@ def bench(
         devices = [devices]
     targets = [_device(each) for each in devices]
     functions = functions_of(labelled, names)
-    measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup)
+    measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup, kernels)
     return benchmark_of(
         [measure(each) for each in combinations(functions, targets, sizes or {}, blocks)]
     )
@@ -340,12 +364,17 @@ def _device(device: Device | str | None) -> Device | None:
 def functions_of(
     modules: Mapping[str, Module], wanted: Sequence[str] | None
 ) -> list[tuple[str, str]]:
-    """Return the label and the name of each function to measure."""
+    """Return the label and the name of each function to measure; of a module with programs, none of
+    the kernels that they launch, unless they are wanted.
+    """
     functions = []
     for label, module in modules.items():
-        names: Iterable[str] = module
-        if wanted is not None:
-            names = wanted
+        names: Iterable[str] = wanted or ()
+        if wanted is None:
+            launched: set[str] = set()
+            for _, info in usable_functions(module.functions):
+                launched.update(kernels_of(info))
+            names = [name for name in module if name not in launched]
         for name in names:
             # Of several files, another one may have it.
             is_elsewhere = any(name in each for each in modules.values())
@@ -375,6 +404,45 @@ class Combination(NamedTuple):
         sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
         place = (*self.function, device, sizes, _dims_text(self.block))
         return Measurement(*place, median, low, high, gb_per_s, clock, problem)
+
+    def kernel_measurements(
+        self, function: ProgramFunction, call: Arguments, device: str, repeat: int
+    ) -> list[Measurement]:
+        """Call a program, and return a row for each kernel, the longest first."""
+        times: dict[str, list[float]] = {}
+        nbytes: dict[str, int] = {}
+        with profile() as recorded:
+            for _ in range(repeat):
+                call_with(function, call, {})
+        sums: dict[str, float] = {}
+        for each in recorded.records:
+            if each.action == "call":
+                for name, seconds in sums.items():
+                    times.setdefault(name, []).append(seconds)
+                sums.clear()
+            elif each.action == "launch":
+                if each.on_device is None:
+                    raise DevmodError(
+                        f"{device} has no times of the kernels in a program: `devmod profile` shows those of the host"
+                    )
+                sums[each.name] = sums.get(each.name, 0.0) + each.on_device
+                nbytes[each.name] = nbytes.get(each.name, 0) + each.nbytes
+
+        medians = {name: float(np.median(each)) for name, each in times.items()}
+        total = sum(medians.values())
+        rows = []
+        for name, median in sorted(medians.items(), key=lambda each: -each[1]):
+            quartiles = np.percentile(times[name], (25, 50, 75)).tolist()
+            rate = None
+            if median > 0:
+                rate = nbytes[name] / len(times[name]) / median * 1e-9
+            share = None
+            if total > 0:
+                share = median / total
+            kernel = self._replace(function=(self.function[0], name))
+            row = kernel.measurement(device, quartiles, rate, "device")
+            rows.append(row._replace(share=share))
+        return rows
 
 
 def combinations(
@@ -407,7 +475,7 @@ def benchmark_of(measured: Sequence[Measured]) -> Benchmark:
     refused = [error for _, error in measured if error is not None]
     if len(refused) == len(measured) > 0:
         raise argument_error(refused[0])
-    return Benchmark([Measurement(*row) for row, _ in measured])
+    return Benchmark([Measurement(*row) for rows, _ in measured for row in rows])
 
 
 class Measure(NamedTuple):
@@ -420,36 +488,37 @@ class Measure(NamedTuple):
     grid: Dims
     repeat: int
     warmup: int
+    kernels: bool = False
 
     def __call__(self, combination: Combination) -> Measured:
-        """Return the times, or the problem; and the error of the arguments, if it is one."""
+        """Return the rows, one with the problem if there is one; and the error of the arguments, if
+        it is one.
+        """
         device = _device(combination.device)
         clock = problem = ""
         times = [np.nan]
         nbytes = 0
         refused = None
+        rows: list[Measurement] = []
         try:
             label, name = combination.function
             function = self.modules[label][name]
             device = device or function.default_device()
             function = function.on(device)
-            others = [(self.modules[label], name) for label, name in self.functions]
-            given = own_arguments(function, self.given, others)
-            host = arguments_of(function, given, combination.sizes, Invented())
-            call = on_device(function, host)
-            is_sized = _gives_arrays(host, given)
-            if program_of(function) is not None:
+            call, shape, is_sized = self._call(combination, function)
+            program = program_of(function)
+            if program is not None:
                 # Its arrays have the sizes that it declares, and the outputs of a call.
                 is_sized = True
                 _, call = call_once(function, call)
             if is_sized:
                 nbytes = _moved(function, call)
-            shape = {}
-            if has_grid(function):
-                dims = {"threads": self.threads, "grid": self.grid, "block": combination.block}
-                shape = read_launch(dims, combination.sizes, "")
             launch = call_with(function.bind, call, shape)
             times, clock = _times(launch, self.repeat, self.warmup)
+            if self.kernels and program is not None:
+                rows = combination.kernel_measurements(
+                    program, call, device_label(device), self.repeat
+                )
         except FunctionNotFoundError:
             raise
         except (DevmodError, NotFromInterfaceError) as error:
@@ -464,7 +533,44 @@ class Measure(NamedTuple):
         if device:
             place = device_label(device)
         row = combination.measurement(place, (low, median, high), rate, clock, problem)
-        return row, refused
+        return [row, *rows], refused
+
+    def _call(
+        self, combination: Combination, function: Function
+    ) -> tuple[Arguments, dict[str, Any], bool]:
+        """Return the arguments on the device, the keywords of the launch, and whether no array was
+        made from the interface.
+        """
+        label, name = combination.function
+        module = self.modules[label]
+        others = [(self.modules[each], name) for each, name in self.functions]
+        extent = (self.threads, self.grid, combination.block)
+        owner = program_with(module, name)
+        if owner and extent == (None, None, None):
+            program = module[owner].on(function.default_device())
+            others.append((module, owner))
+            if all(
+                has_argument(program, each) or not has_argument(function, each)
+                for each in self.given
+            ):
+                given = own_arguments(program, self.given, others)
+                host = arguments_of(program, given, combination.sizes, Invented())
+                step = first_launch(program, name, host)
+                if not step.arguments:
+                    raise ArgumentError(
+                        f"{program.label} does not launch {name!r} with these arguments: give others, or those of {name!r} and the threads",
+                        kind=function.kind,
+                        function=name,
+                    )
+                return on_device(function, step.arguments), step.extent, True
+
+        given = own_arguments(function, self.given, others)
+        host = arguments_of(function, given, combination.sizes, Invented())
+        shape = {}
+        if has_grid(function):
+            dims = dict(zip(("threads", "grid", "block"), extent, strict=True))
+            shape = read_launch(dims, combination.sizes, "")
+        return on_device(function, host), shape, _gives_arrays(host, given)
 
 
 def own_arguments(
@@ -566,15 +672,15 @@ def measure_elsewhere(
     timeout
         The limit for a combination in seconds, or None.
     settings
-        Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the
-        fields of `Measure`.
+        Those of the files, and "functions", "given", "threads", "grid", "repeat", "warmup" and
+        "kernels", the fields of `Measure`.
     """
     measured: list[Measured] = []
     results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
             problem = describe_launch(end, _advice(each, end))
-            answer = each.measurement(str(each.device or ""), problem=problem), None
+            answer = [each.measurement(str(each.device or ""), problem=problem)], None
         measured.append(answer)
     return benchmark_of(measured)
 
