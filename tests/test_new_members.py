@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +25,9 @@ from devmod._values.dtypes import _NAMED
 from devmod.backend import FEATURES
 from devmod.targets import KINDS
 from devmod_targets.build.options import OPTIONS
-from devmod_workbench._cli import group
+from devmod_workbench._cli import group, main
 from devmod_workbench._cli._known import KNOWN
-from devmod_workbench._cli._options import OutputPath
+from devmod_workbench._cli._options import OutputPath, RequiredUnless
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The forms in which a list may stand.
@@ -282,24 +282,36 @@ WITHOUT_A_PAGE = {
 }
 
 
-def options_of(command: click.Command, context: click.Context) -> Iterator[click.Option]:
-    """Yield the options of a command and of its subcommands."""
-    for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and not parameter.hidden:
-            yield parameter
+def commands_of(
+    command: click.Command, context: click.Context, *words: str
+) -> Iterator[tuple[Sequence[str], click.Command]]:
+    """Yield the words of a command and of its subcommands, each with the command."""
+    yield words, command
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None
-            yield from options_of(below, context)
+            yield from commands_of(below, context, *words, name)
 
 
-def all_options() -> Iterator[click.Option]:
+def all_commands() -> Iterator[tuple[Sequence[str], click.Command]]:
     context = click.Context(group, info_name="devmod", **group.context_settings)
     for name in KNOWN:
         command = group.get_command(context, name)
         assert command is not None, f"{name}: make setup installs the commands of all wheels"
-        yield from options_of(command, context)
+        yield from commands_of(command, context, name)
+
+
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    """Yield the options of a command."""
+    for parameter in command.get_params(click.Context(command)):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            yield parameter
+
+
+def all_options() -> Iterator[click.Option]:
+    for _, command in all_commands():
+        yield from options_of(command)
 
 
 def long_names(options: Iterable[click.Option]) -> set[str]:
@@ -347,6 +359,26 @@ def test_an_option_of_a_command_has_a_test() -> None:
     assert untested == []
 
 
+def test_a_call_without_words_names_all_that_it_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    compared = 0
+    for words, command in all_commands():
+        needed = []
+        for each in command.params:
+            if each.required or isinstance(each, RequiredUnless):
+                needed.append(each.make_metavar(click.Context(command)))
+                if isinstance(each, click.Option):
+                    needed[-1] = f"{', '.join(each.opts)} {needed[-1]}"
+        if len(needed) > 1:
+            assert main(words) == 2
+            lines = capsys.readouterr().err.partition("devmod: error: missing ")[2].splitlines()
+            found = [re.split(", or --|: ", line)[0].strip() for line in lines[1:]]
+            assert found == needed, words
+            compared += 1
+    assert compared > 5
+
+
 def test_the_shell_completes_the_value_of_an_option_that_has_few() -> None:
     assert without_completion(all_options()) == set()
 
@@ -359,7 +391,7 @@ def test_a_planted_option_without_completion_page_or_test_is_found() -> None:
     @click.option("--chosen", metavar="TARGET", shell_complete=lambda *_: [])
     def command() -> None: ...
 
-    options = [*options_of(command, click.Context(command))]
+    options = [*options_of(command)]
     assert without_completion(options) == {"--colourful", "--colour-file"}
     assert long_names(options) - options_in("`--chosen`, --colour-number=3; --colourfully") == {
         "--colourful",

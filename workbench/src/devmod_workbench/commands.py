@@ -10,7 +10,10 @@ from __future__ import annotations
 from devmod_workbench._cli import error_text, show_warning
 from devmod_workbench._cli._options import (
     FiniteRange,
+    OptionalValue,
+    OptionalValueCommand,
     OutputPath,
+    RequiredUnless,
     complete_function,
     complete_kind,
     debug_option,
@@ -36,7 +39,10 @@ __all__ = [
     "STDIN",
     "STDOUT",
     "FiniteRange",
+    "OptionalValue",
+    "OptionalValueCommand",
     "OutputPath",
+    "RequiredUnless",
     "annotate",
     "complete_function",
     "complete_kind",

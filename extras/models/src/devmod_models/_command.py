@@ -20,7 +20,16 @@ import click
 import devmod
 from devmod import errors
 from devmod.backend import open_regular, temporary_folder
-from devmod.commands import complete_kind, debug_option, echo, progress, size
+from devmod.commands import (
+    OptionalValue,
+    OptionalValueCommand,
+    RequiredUnless,
+    complete_kind,
+    debug_option,
+    echo,
+    progress,
+    size,
+)
 from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
 from devmod_models import tinygrad
@@ -41,25 +50,9 @@ _DIM = re.compile(rf".+={_SIDE}(,{_SIDE})*", re.ASCII)
 _BUCKETS = re.compile(r"\d{1,10}(,\d{1,10}){0,63}", re.ASCII)
 
 
-class _OnnxCommand(click.Command):
-    """The command. `--half` may stand before an argument that is not its value."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give `--half` its value."""
-        joined: list[str] = []
-        for each in args:
-            if each == "weights" and joined[-1:] == ["--half=all"]:
-                joined[-1] = "--half=weights"
-            elif each == "--half":
-                joined.append("--half=all")
-            else:
-                joined.append(each)
-        return super().parse_args(ctx, joined)
-
-
 @click.command(
     "onnx",
-    cls=_OnnxCommand,
+    cls=OptionalValueCommand,
     short_help="Make a file of a model of ONNX.",
     epilog="""\b
 Examples:
@@ -77,6 +70,8 @@ Examples:
     "-t",
     "--target",
     "targets",
+    cls=RequiredUnless,
+    unless="--weights",
     multiple=True,
     metavar="TARGET",
     shell_complete=complete_kind("devmod.targets"),
@@ -148,6 +143,8 @@ Examples:
 )
 @click.option(
     "--half",
+    cls=OptionalValue,
+    flag_value="all",
     metavar="[weights]",
     type=click.Choice(["all", "weights"]),
     help="Store weights and compute in float16 where the results allow it; inputs and outputs keep their types. "
@@ -185,8 +182,6 @@ def command(
             )
         _replace(file, weights, output or Path(f"{weights.stem}.devmod"), quiet)
         return
-    if not targets:
-        raise click.UsageError("Missing option '-t' / '--target'.")
     tinygrad.check_architectures(targets)
     notes: list[str] = []
     model = Path(file)

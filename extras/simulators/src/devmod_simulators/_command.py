@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from devmod.backend import program_cache, temporary_folder
-from devmod.commands import debug_option
+from devmod.commands import OptionalValue, OptionalValueCommand, debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 from devmod_simulators import UnavailableError, _toolkit, libcuda
 from devmod_simulators._sanitize import check_names, read_reports
@@ -165,26 +165,9 @@ def _architectures(context: click.Context, parameter: click.Parameter, text: str
     return ",".join(re.findall(r"\d+", text))
 
 
-class _SimulateCommand(click.Command):
-    """The command. The value of --sanitize follows `=` alone: click takes the next word too, which
-    is COMMAND.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give --sanitize its value."""
-        words = list(args)
-        for number, each in enumerate(args):
-            is_value = number and args[number - 1] in ("--arch", "--devices")
-            if each == "--" or not (is_value or each.startswith("-")):
-                break
-            if each == "--sanitize":
-                words[number] = "--sanitize="
-        return super().parse_args(ctx, words)
-
-
 @click.command(
     "simulate",
-    cls=_SimulateCommand,
+    cls=OptionalValueCommand,
     short_help="Run CUDA without a GPU.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog="""\b
@@ -212,7 +195,7 @@ Examples:
 )
 @click.option(
     "--sanitize",
-    is_flag=False,
+    cls=OptionalValue,
     flag_value="",
     metavar="[=CHECKS]",
     help="Check each kernel: bounds, align, free, race, sync, init, or some of them, with commas; leak if named.",

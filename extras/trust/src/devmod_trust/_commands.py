@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from devmod.backend import absolute, policies
-from devmod.commands import OutputPath, debug_option, echo, json_option, print_json
+from devmod.commands import OutputPath, RequiredUnless, debug_option, echo, json_option, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
 from devmod_trust._sign import read_bundle, sign_file
@@ -70,14 +70,22 @@ Examples:
 @click.option(
     "--key",
     "keys",
+    cls=RequiredUnless,
+    unless="--sigstore",
     metavar="KEY",
     multiple=True,
     type=_EXISTING,
     help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.",
 )
-@click.option("--name", required=True, help="The name that policies compare, such as acme/softmax.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    required=True,
+    help="The name that policies compare, such as acme/softmax.",
+)
 @click.option(
     "--version",
+    metavar="NUMBER",
     required=True,
     type=click.IntRange(0, MAX_VERSION),
     help="A number that grows: a policy can refuse lower ones.",
@@ -115,8 +123,6 @@ def sign(
     FILE was built. If FILE.sig is of the same statement, the signature is added to it. The
     passphrase of an encrypted key is asked for.
     """
-    if not keys and not sigstore:
-        raise click.UsageError("expected --key KEY or --sigstore")
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     config = None
     by = [*keys]
@@ -222,11 +228,14 @@ def check(
         }
         print_json(answer)
         context.exit(int(bool(refusal)))
-    text = f"nothing: {claims['problem']}"
-    if not claims["problem"]:
+    if signature is None:
+        text = f"{file} is not signed: there is no {file}.sig"
+    elif claims["problem"]:
+        text = f"{file}.sig {claims['problem'].removeprefix('it ')}"
+    else:
         keys = ", ".join(each[:16] or "an unnamed key" for each in claims["keys"])
-        text = f"{claims['name']}, version {claims['version']}; signed by {keys}"
-    echo(f"{file}.sig claims: {text}")
+        text = f"{file}.sig claims: {claims['name']}, version {claims['version']}; signed by {keys}"
+    echo(text)
     if refusal:
         raise TrustError(refusal)
     for each in taken:

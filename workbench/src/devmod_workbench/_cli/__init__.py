@@ -33,7 +33,7 @@ from devmod.errors import (
 )
 from devmod_workbench._cli import _output
 from devmod_workbench._cli._known import GROUPS, KNOWN, SYNONYMS, KnownCommand
-from devmod_workbench._cli._options import SuggestingGroup, debug_option
+from devmod_workbench._cli._options import SuggestingGroup, debug_option, missing_text
 from devmod_workbench._tools.checks import NOT_CHECKED, NotCheckedError
 from devmod_workbench._tools.typed import typed_error
 
@@ -219,6 +219,8 @@ def _usage_text(error: click.ClickException) -> str:
     if text == message:
         return text
     above = text.removesuffix(message).rpartition("\n")[0]
+    if isinstance(error, click.MissingParameter):
+        message = missing_text(error)
     return f"{above}\ndevmod: error: {message}".lstrip("\n")
 
 

@@ -1,12 +1,12 @@
-"""What the commands share: the option --debug, suggestions, completion of kinds, and quiet
-drivers.
+"""What the commands share: the option --debug, options with a value or without, what a call lacks,
+suggestions, completion of kinds, and quiet drivers.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -71,6 +71,129 @@ class OutputPath(click.Path):
                 ctx,
             )
         return super().convert(value, param, ctx)
+
+
+class OptionalValue(click.Option):
+    """An option whose value may be left out, of an `OptionalValueCommand`.
+
+    Parameters
+    ----------
+    names
+        The names, as for a click option.
+    flag_value
+        The value of the option alone.
+    details
+        As for a click option. With a type of choices, the value may be the next word.
+    """
+
+    def __init__(self, names: Sequence[str], flag_value: str, **details: Any) -> None:
+        super().__init__(names, **details)
+        self.value_alone = flag_value
+
+    def takes(self, word: str) -> bool:
+        """Return whether the next word of the command line is the value."""
+        return isinstance(self.type, click.Choice) and word in self.type.choices
+
+    def with_value(self, value: str) -> str:
+        """Return the word of the command line with a value, by a long name: click takes the `=` of
+        a short one for a part of the value.
+        """
+        return f"{max(self.opts, key=len)}={value}"
+
+
+class OptionalValueCommand(click.Command):
+    """A command with an `OptionalValue`, such as ``--sanitize`` and ``--sanitize=race``.
+
+    click's own option of this kind takes the next word too, which is an argument.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give each such option its value."""
+        optional: dict[str, OptionalValue] = {}
+        with_value: set[str] = set()
+        for param in self.params:
+            if isinstance(param, OptionalValue):
+                optional |= dict.fromkeys(param.opts, param)
+            elif isinstance(param, click.Option) and not param.is_flag:
+                with_value.update(param.opts)
+
+        words = []
+        before = ""
+        for number, each in enumerate(args):
+            is_value = before in with_value
+            is_word = not (is_value or each.startswith("-"))
+            if each == "--" or (is_word and not ctx.allow_interspersed_args):
+                words += args[number:]  # those of another program
+                break
+            if before in optional and optional[before].takes(each):
+                words[-1] = optional[before].with_value(each)
+            elif each in optional and not is_value:
+                words.append(optional[each].with_value(optional[each].value_alone))
+            else:
+                words.append(each)
+            before = "" if is_value else each
+        return super().parse_args(ctx, words)
+
+
+class RequiredUnless(click.Option):
+    """An option that is required without another one.
+
+    Parameters
+    ----------
+    names
+        The names, as for a click option.
+    unless
+        The name of the other one, such as ``--sigstore``.
+    details
+        As for a click option.
+    """
+
+    def __init__(self, names: Sequence[str], unless: str, **details: Any) -> None:
+        super().__init__(names, **details)
+        self.unless = unless
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Take the value. Raise click's error without it and without the other option."""
+        given = {**ctx.params, **opts}
+        others = [each.name or "" for each in ctx.command.params if self.unless in each.opts]
+        self.required = not any(given.get(name) for name in others)
+        return super().handle_parse_result(ctx, opts, args)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return the names of both options."""
+        return f"{super().get_error_hint(ctx)} or '{self.unless}'"
+
+
+def missing_text(error: click.MissingParameter) -> str:
+    """Return the text of click's error for a missing argument or option, with all others that are
+    missing too.
+    """
+    context = error.ctx
+    if context is None or error.param is None:
+        return error.format_message()
+    missing = [error.param]
+    # click has taken what was given before it looks for options that were not.
+    for param in context.command.get_params(context):
+        if param is not error.param and param.name not in context.params:
+            try:
+                param.handle_parse_result(context, {}, [])
+            except click.MissingParameter:
+                missing.append(param)
+    if len(missing) == 1:
+        return error.format_message()
+    kinds = sorted({f"{each.param_type_name}s" for each in missing})
+    lines = [f"missing {' and '.join(kinds)}:"]
+    for param in sorted(missing, key=context.command.params.index):
+        line = param.make_metavar(context)
+        if isinstance(param, click.Option):
+            line = f"{', '.join(param.opts)} {line}"
+            if isinstance(param, RequiredUnless):
+                line += f", or {param.unless}"
+            line += f": {param.help}"
+        lines.append(f"  {line}")
+    return "\n".join(lines)
 
 
 class SuggestingGroup(click.Group):

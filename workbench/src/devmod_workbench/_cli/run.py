@@ -16,6 +16,7 @@ from devmod._values.info import signature_text
 from devmod.backend import duration_text, temporary_folder
 from devmod.commands import (
     FiniteRange,
+    OptionalValueCommand,
     complete_kind,
     debug_option,
     echo,
@@ -33,7 +34,6 @@ from devmod_workbench._tools.checks import compile_for_checks, run_with_checks
 from devmod_workbench._tools.launches import describe_launch, file_settings, launched
 from devmod_workbench._tools.options import (
     DIMS,
-    SanitizeCommand,
     call_arguments,
     grid_option,
     sanitize_option,
@@ -60,7 +60,7 @@ lengths NAME=NUMBER and those of its other arrays. Some shells need quotes aroun
 
 @click.command(
     "run",
-    cls=SanitizeCommand,
+    cls=OptionalValueCommand,
     short_help="Run a function of a file, and compare or save its results.",
     epilog=f"""{VALUES}
 \b

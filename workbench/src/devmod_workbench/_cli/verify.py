@@ -11,6 +11,7 @@ import click
 
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.commands import (
+    OptionalValueCommand,
     debug_option,
     echo,
     echo_lines,
@@ -26,7 +27,6 @@ from devmod_workbench._cli._describe import open_file
 from devmod_workbench._tools.checks import run_with_checks
 from devmod_workbench._tools.options import (
     DIMS,
-    SanitizeCommand,
     atol_option,
     call_arguments,
     rtol_option,
@@ -53,7 +53,7 @@ _MARKS = (
 
 @click.command(
     "verify",
-    cls=SanitizeCommand,
+    cls=OptionalValueCommand,
     short_help="Check a file, and compare its candidates here.",
     epilog="""\b
 Examples:

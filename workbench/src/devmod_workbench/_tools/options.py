@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from devmod.commands import FiniteRange, OutputPath, complete_function, complete_kind
+from devmod.commands import FiniteRange, OptionalValue, OutputPath, complete_function, complete_kind
 
 #: The value of an option with a number for each dimension.
 DIMS = "X[,Y[,Z]]"
@@ -38,20 +38,6 @@ def timeout_option(text: str, default: float | None = None) -> Callable[..., Any
     )
 
 
-class SanitizeCommand(click.Command):
-    """A command with --sanitize, whose value follows `=` alone: click takes the next word too,
-    which is an argument.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give --sanitize its value."""
-        end = len(args)
-        if "--" in args:
-            end = args.index("--")
-        options = ["--sanitize=" if each == "--sanitize" else each for each in args[:end]]
-        return super().parse_args(ctx, options + args[end:])
-
-
 def sanitize_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option --sanitize with a text for its help, and the hidden one that the command
     has below `devmod simulate` (`run_with_checks`).
@@ -60,7 +46,7 @@ def sanitize_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., A
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option("--simulated", is_flag=True, hidden=True)(command)
         return click.option(
-            "--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]", help=text
+            "--sanitize", cls=OptionalValue, flag_value="", metavar="[=CHECKS]", help=text
         )(command)
 
     return add
