@@ -614,7 +614,7 @@ def test_ctrl_c_after_the_output_was_written(
 def test_every_argument_of_compile_has_an_option() -> None:
     from inspect import signature
 
-    from devmod_targets._spelling import _SHELL, OPTIONS, respell
+    from devmod_targets.spelling import _SHELL, OPTIONS, respell
 
     assert set(OPTIONS) == set(signature(devmod.compile).parameters)
     for text, wanted in {

@@ -13,7 +13,7 @@ from devmod.backend import requirements, tuning_of, usable_functions, walk
 from devmod.commands import debug_option, echo, size
 from devmod.errors import count_text, list_names
 from devmod_targets._cli._options import output_option
-from devmod_targets._spelling import in_shell_of_others
+from devmod_targets.spelling import in_shell_of_others
 from devmod_targets.writable import check_writable, noting_interrupts
 
 #: The modules with their files.
