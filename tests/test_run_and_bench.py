@@ -1275,6 +1275,20 @@ def test_bench_measures_each_combination(
     )
 
 
+@pytest.mark.parametrize("words", [("-t", "cuda"), ("--simulated", "--sanitize")])
+def test_run_names_the_option_of_compile_that_a_source_needs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f(.param .u64 x, .param .f32 y) { ret; }\n"
+    (tmp_path / "f.ptx").write_text(ptx)
+    status, out, err = call(capsys, "run", tmp_path / "f.ptx", "f", *words, "y=1")
+    assert (status, out) == (3 if "--sanitize" in words else 1, "")
+    assert (
+        "Declare the kernels that you call: devmod compile … --function 'f(handle, float32)'. "
+        in err
+    )
+
+
 @pytest.mark.usefixtures("in_process")
 def test_bench_measures_the_others_beside_a_function_that_fits_no_device(
     capsys: pytest.CaptureFixture[str], tmp_path: Path

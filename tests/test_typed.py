@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from each_case import check_each
 
 from devmod.backend import LAUNCH_KEYWORDS
+from devmod_targets.spelling import SHELL, respell
 from devmod_workbench._tools.typed import typed, typed_error
 
 ROOT = Path(__file__).parent.parent
@@ -18,40 +19,89 @@ ROOT = Path(__file__).parent.parent
 PYTHON = re.compile(
     rf"(?<![\w.-])(?:{'|'.join(LAUNCH_KEYWORDS)})=|\b(?:devmod|np|device|torch)\.\w+\(|(?<!-)\b\w+_="
 )
-#: The folders with the errors of a call.
+#: The folders with texts of what launches, loads and measures; those of what compiles.
 FOLDERS = [
-    ROOT / "plugins/runtime/src/devmod_runtime/_launch",
-    ROOT / "plugins/runtime/src/devmod_runtime/_tuning",
-    *sorted(ROOT.glob("plugins/devmod-*/src/*/")),
-    ROOT / "plugins/driver-api/src",
+    *sorted(ROOT.glob("plugins/*/src")),
+    ROOT / "core/src",
+    ROOT / "workbench/src",
+    *sorted(ROOT.glob("extras/*/src")),
 ]
-#: What makes the error of a call: the others are raised where no command calls, or about a file.
-MAKERS = {"_error", "error", "_refusal", "invalid_launch", "ConversionError"}
-#: Those of Python's calls alone, by the beginning of the text.
+COMPILERS = [ROOT / "compilers/targets/src", ROOT / "compilers/readers/src"]
+#: Parts of the texts for what no command can do, each with the reason.
 ONLY_PYTHON = (
-    ": f[",  # f[grid, block](…)
-    ": on()",  # the commands give a text
-    " is called with",  # TVM's launch values, by position
-    "is in the host's memory, and bind takes",  # the commands copy
-    ": prepare",
-    "has elements of",
-    "is a wgpu.…",
-    "is a pyopencl …",
+    # Objects of a program: its contexts, queues, streams, views and forked processes.
+    "devmod.device(context)",
+    "devmod.device(queue)",
+    "devmod.device(gpu_device)",
+    "devmod.device(pyopencl.CommandQueue(context",
+    "pyopencl.CommandQueue(context, properties=",
+    "use devmod.device('cuda')",
+    "call devmod.device(kind, number) there",
+    "such as devmod.device(",
+    ": on() takes a device",
+    "copy it: array = device.empty(",
+    "devmod converts no elements",
+    "device.image(shape, format) and image.copy_from(array)",
+    "Create a stream with device.stream()",
+    "a profile is used once",
+    "LaunchConfig(grid=…",  # its repr
+    # Modules and bytes in a program's memory: commands read files.
+    "pass devmod.dumps(module) or the path of a file",
+    "devmod.loads(data) reads a bundle in memory",
+    "devmod.loads(file.read()) reads all of it",
+    "devmod.load_from_bytes(kind, data) takes bytes in memory",
+    "the bytes of its module were loaded alone",
+    "devmod.register(",
+    "devmod.load(fsspec.open(url).open())",
+    # The arguments of devmod.create and devmod.bundle, and a swapped source and target.
+    "devmod.create(",
+    "devmod.create_with_fallback(",
+    "devmod.const_loader(tensors, by_symbol)",
+    "devmod.bundle(*modules) makes one",
+    "devmod.load_from_file(path, 'hsaco') or",
+    "devmod.load_from_file(path) a payload file",
+    "devmod.load_from_file(…) reads a payload that has",
+    "devmod.compile(pathlib.Path(",
+    "the target is none: devmod.compile(source, …)",
+    # Given beside the option.
+    "devmod build --allow-python, or devmod.build(",
+    # Names of a program's steps: devmod.program is a function of Python.
+    "devmod.step(",
+    "devmod.repeat(",
+    "such as devmod.load(path) returns",
+    "the step needs either grid=",
+    '["scale(x=x, y=y, threads=n)"]',
+    # What `devmod compile` and `devmod bundle` refuse before, in words of their own.
+    "or devmod.Local(per_thread=4), got",
+    "expected a devmod.Local, such as",
+    # Parts of a text, which `respell` replaces in the whole.
+    "devmod.compile(…, local={",
+    ": devmod.FunctionInfo(",
+    # No texts for people, advice to run Python, and other libraries.
+    "(?<![",
+    "_LIBCPP",
+    "np.frombuffer(",
+    "-X faulthandler -c",
+    "torch.no_grad()",
 )
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each error of a call, with … for what is not known."""
+    """Yield the place and each text of a program that is no docstring, with … for what is not
+    known: an error may be made from a text that a variable has.
+    """
     for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name not in MAKERS:
-                continue
-            for argument in node.args:
-                text = _text(argument)
-                if text:
+        tree = ast.parse(path.read_text())
+        skipped = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr):
+                skipped.add(node.value)
+            if isinstance(node, ast.JoinedStr):
+                skipped.update(node.values)
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in skipped:
+                text = _text(node)
+                if " " in text:
                     yield f"{path.name}:{node.lineno}", text
 
 
@@ -59,27 +109,42 @@ def _text(node: ast.expr) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        parts = []
-        for each in node.values:
-            parts.append(_text(each) if isinstance(each, ast.Constant) else "…")
-        return "".join(parts)
+        return "".join(map(_text, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return "'…'" if node.conversion == ord("r") else "…"
     return ""
 
 
-def test_each_error_of_a_call_is_written_as_a_command_takes_it() -> None:
-    found = []
-    for folder in FOLDERS:
-        found += _texts(folder)
-    assert len(found) > 60
-
+def _in_python(folders: Iterable[Path], printed_by: Callable[[str], str]) -> dict[str, str]:
+    """Return the texts with Python's form that have another one when they are printed, and those
+    that keep it, which are wrong, by their places.
+    """
     wrong = {}
-    for place, text in found:
-        if text.startswith(ONLY_PYTHON):
-            continue
-        printed = typed(text, LAUNCH_KEYWORDS)
-        if PYTHON.search(printed):
-            wrong[place] = printed
-    assert not wrong
+    found = 0
+    for folder in folders:
+        for place, text in _texts(folder):
+            if not PYTHON.search(text) or any(each in text for each in ONLY_PYTHON):
+                continue
+            found += 1
+            printed = printed_by(text)
+            if PYTHON.search(printed):
+                wrong[place] = printed
+    assert found > 10
+    return wrong
+
+
+def test_each_text_of_a_call_is_written_as_a_command_takes_it() -> None:
+    assert _in_python(FOLDERS, lambda text: typed(text, LAUNCH_KEYWORDS)) == {}
+
+
+def test_each_text_of_a_compile_is_written_as_a_command_takes_it() -> None:
+    assert (
+        _in_python(
+            COMPILERS,
+            lambda text: respell(text.replace("=…", "=64").replace(": '…'}", ": 64}"), SHELL),
+        )
+        == {}
+    )
 
 
 CASES = (

@@ -614,7 +614,7 @@ def test_ctrl_c_after_the_output_was_written(
 def test_every_argument_of_compile_has_an_option() -> None:
     from inspect import signature
 
-    from devmod_targets.spelling import _SHELL, OPTIONS, respell
+    from devmod_targets.spelling import OPTIONS, SHELL, SHELL_OF_OTHERS, respell
 
     assert set(OPTIONS) == set(signature(devmod.compile).parameters)
     for text, wanted in {
@@ -637,7 +637,15 @@ def test_every_argument_of_compile_has_an_option() -> None:
             "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"
         ),
     }.items():
-        assert respell(text, _SHELL) == wanted
+        assert respell(text, SHELL) == wanted
+    for text, wanted in {
+        "the suffix: devmod.compile(…, language='GLSL')": "the suffix: devmod compile … --language GLSL",
+        "declare fmap={'f': devmod.FunctionInfo('f', ('handle',)), 'g': devmod.FunctionInfo('g', ())}": (
+            "declare devmod compile … --function 'f(handle)' --function 'g()'"
+        ),
+        "pass include=['a b']": "pass devmod compile … -I 'a b'",
+    }.items():
+        assert respell(text, SHELL_OF_OTHERS) == wanted
 
 
 @pytest.mark.parametrize("kind", ["opencl", "webgpu"])

@@ -69,7 +69,7 @@ class Spelling:
     mixed
         The permission for different arguments in a bundle.
     call
-        What precedes the arguments of a call of `devmod.compile`.
+        The command that has the options, which precedes them; "" for the present one.
     """
 
     argument: Callable[[str], str]
@@ -84,8 +84,13 @@ class Spelling:
 def respell(text: str, spelling: Spelling) -> str:
     """Replace Python's arguments in an error's text."""
 
+    def with_call(match: re.Match[str], options: str) -> str:
+        if match.string[: match.start()].endswith(spelling.call):
+            return options
+        return spelling.call + options
+
     def value(match: re.Match[str]) -> str:
-        return spelling.value(match[1], _strings(match[2]))
+        return with_call(match, spelling.value(match[1], _strings(match[2])))
 
     def functions(match: re.Match[str]) -> str:
         words = []
@@ -93,7 +98,7 @@ def respell(text: str, spelling: Spelling) -> str:
             words.append(spelling.function(each[1], each[2], _strings(each[3])))
         if match[1].endswith("…"):
             words.append("…")
-        return " ".join(words)
+        return with_call(match, " ".join(words))
 
     def blocks(match: re.Match[str]) -> str:
         found = re.finditer(_BLOCK_OF, match[1])
@@ -147,7 +152,7 @@ def _function(name: str, symbol: str, types: list[str]) -> str:
     return f"--function '{name}({', '.join(types)})'"
 
 
-_SHELL = Spelling(
+SHELL = Spelling(
     argument=OPTIONS.__getitem__,
     value=_value,
     blocks=_blocks,
@@ -158,19 +163,19 @@ _SHELL = Spelling(
 
 
 #: The words of a command that compiles nothing.
-_SHELL_OF_OTHERS = replace(_SHELL, call="devmod compile … ")
+SHELL_OF_OTHERS = replace(SHELL, call="devmod compile … ")
 
 
 def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate `devmod compile`: its errors and warnings name the options of the command line in
     place of Python's arguments.
     """
-    return _in_words(command, _SHELL)
+    return _in_words(command, SHELL)
 
 
 def in_shell_of_others(command: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate another command: errors and warnings name the options of `devmod compile`."""
-    return _in_words(command, _SHELL_OF_OTHERS)
+    return _in_words(command, SHELL_OF_OTHERS)
 
 
 def _in_words(command: Callable[..., Result], spelling: Spelling) -> Callable[..., Result]:

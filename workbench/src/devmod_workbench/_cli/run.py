@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -261,15 +263,23 @@ def _compiled(file: str, target: str | None) -> Iterator[str]:
     if target is None:
         yield file
         return
-    with _saved(file, devmod.compile(Path(file), target)) as path:
+    with _saved(file, _in_shell(devmod.compile)(Path(file), target)) as path:
         yield path
 
 
 @contextmanager
 def _compiled_for_checks(file: str, target: str | None) -> Iterator[str]:
     """Yield the file of a source that is compiled for the simulated GPU."""
-    with _saved(file, compile_for_checks(file, target)) as path:
+    with _saved(file, _in_shell(compile_for_checks)(file, target)) as path:
         yield path
+
+
+def _in_shell(compile_source: Callable[..., devmod.Module]) -> Callable[..., devmod.Module]:
+    """Return a compile whose errors and warnings name the options of `devmod compile`."""
+    if find_spec("devmod_targets") is None:
+        return compile_source  # its error names the wheel
+    in_words = import_module("devmod_targets.spelling").in_shell_of_others
+    return in_words(compile_source)  # type: ignore[no-any-return]
 
 
 @contextmanager

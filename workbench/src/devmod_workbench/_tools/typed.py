@@ -15,8 +15,10 @@ from devmod.backend import LAUNCH_KEYWORDS
 #: The value of a keyword of the launch: ``64``, ``(8, 8, 1)``, ``[64]``, ``…``.
 _VALUE = r"(?:[(\[]([\d, ]*)[)\]]|(\d+|…))?"
 #: The calls of Python for which there are commands: ``devmod.compile(pathlib.Path('k.cl'),
-#: 'opencl')``, ``devmod.load_from_file('k.ptx')``.
-_COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), '([^']*)'\)")
+#: 'opencl')``, ``devmod.compile(source, 'rocm -arch=gfx942')``, ``devmod.load_from_file('k.ptx')``.
+_COMPILE = re.compile(
+    r"devmod\.compile\((?:pathlib\.Path\(('[^']*'|\"[^\"]*\")\)|source), '([^']*)'\)"
+)
 _DEFINES = re.compile(r"defines=\{'(\w+)': 1\}")
 _LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
 _DEFAULT = re.compile(r"devmod\.compile\(…, (\w+)=…\)")
@@ -56,7 +58,7 @@ def typed(text: str, keywords: Collection[str] = ()) -> str:
         else:
             text = re.sub(rf"(?<!\w){keyword}(?=['=])", keyword.removesuffix("_"), text)
 
-    text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", text)
+    text = _COMPILE.sub(_compile_command, text)
     text = _DEFINES.sub(r"devmod compile -D \1=1", text)
     text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
     text = _CALL.sub(lambda match: f"Give {match[1].replace(', ', ' ')}", text)
@@ -68,6 +70,17 @@ def typed(text: str, keywords: Collection[str] = ()) -> str:
 def typed_error(error: BaseException) -> str:
     """Return the text of an error or a warning as a command prints it."""
     return typed(str(error), getattr(error, "keywords", ()))
+
+
+def _compile_command(match: re.Match[str]) -> str:
+    """Return the command for a call of `devmod.compile`."""
+    source = "SOURCE"
+    if match[1]:
+        source = quote(match[1][1:-1])
+    target = match[2]
+    if " " in target:
+        target = f'"{target}"'
+    return f"devmod compile {source} -t {target}"
 
 
 def _option(match: re.Match[str]) -> str:

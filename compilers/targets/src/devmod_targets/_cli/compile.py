@@ -34,11 +34,11 @@ from devmod_targets._compilers import (
 )
 from devmod_targets._groups import grouped
 from devmod_targets._interfaces import SharedDefaults
-from devmod_targets.spelling import in_shell
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of, variants
 from devmod_targets.build.options import OPTIONS
 from devmod_targets.compilation import left_out_of, validation_of
+from devmod_targets.spelling import in_shell
 from devmod_targets.writable import check_writable, noting_interrupts
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 
-from devmod_targets.spelling import Spelling, respell
 from devmod_targets.build.document import key_text
 from devmod_targets.build.options import OPTIONS, key_of
+from devmod_targets.spelling import Spelling, respell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
