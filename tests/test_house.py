@@ -516,6 +516,7 @@ TAKEN = {
         "_plugins.messages.broken_entry",
         "_plugins.messages.unknown_distribution",
         "_plugins.messages.unreadable_entries",
+        "_plugins.miss.WORDS",
         "_plugins.miss.explain_name",
         "_plugins.registry",
         "_plugins.registry.local_kinds",

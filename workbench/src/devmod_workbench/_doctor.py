@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from devmod._plugins import hooks, registry
 from devmod._plugins.devices import GROUP, probe
+from devmod._plugins.miss import WORDS
 from devmod._util.cache_folder import make_folder
 from devmod.backend import cache_dir, escape_line, folder_problem
 from devmod.errors import (
@@ -189,6 +190,8 @@ def _wanted(kinds: Iterable[str]) -> list[str]:
     for kind in wanted:
         if kind not in known:
             nearest = did_you_mean(str(kind), known) or "."
+            if kind in WORDS:
+                nearest = f", since it is {WORDS[kind]}."
             raise ArgumentError(
                 f"doctor: no installed distribution has the kind {kind!r}{nearest} The kinds: {', '.join(known)}",
                 argument="kinds",

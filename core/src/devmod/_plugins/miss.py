@@ -21,7 +21,7 @@ _CORE_KINDS = {
     PROGRAM: "the kind of programs, which run on the devices of their kernels; devmod.program makes one, and devmod.load reads its file",
 }
 #: Words for devices of several kinds, and makers of devices, with a description.
-_WORDS = {
+WORDS = {
     "gpu": "a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
     "nvidia": "a maker of devices; its kind is cuda, and its drivers have vulkan, opencl and webgpu too",
     "amd": "a maker of devices; its kind is rocm, and its drivers have vulkan, opencl and webgpu too",
@@ -124,8 +124,8 @@ def explain_name(group: str, name: str) -> str:
     if name in _CORE_KINDS and group != "devmod.targets":
         return _CORE_KINDS[name]
     # What a person chooses.
-    if name in _WORDS and group in ("devmod.device", "devmod.targets", "devmod.conformance"):
-        return _WORDS[name]
+    if name in WORDS and group in ("devmod.device", "devmod.targets", "devmod.conformance"):
+        return WORDS[name]
     try:
         if group == "devmod.load_from_file":
             return _explain_format(name)
