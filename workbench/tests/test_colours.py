@@ -63,6 +63,16 @@ def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "one: 2 failed\nname  state\nx     failed\nx: failed\n"
 
 
+@pytest.mark.parametrize("kind", ["xterm", "xterm-256color", "screen", "linux"])
+def test_a_table_has_the_same_colours_in_each_terminal(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    terminal = terminal_with_colours(monkeypatch)
+    monkeypatch.setenv("TERM", kind)
+    _output.print_table(("name", "state"), [("x", "failed")], marks=MARKS[1:2])
+    assert "│ \x1b[1;38;5;160mfailed\x1b[0m │" in terminal.getvalue()
+
+
 def test_compile_inspect_and_verify_have_colours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from io import StringIO
 
@@ -35,6 +36,8 @@ def test_a_terminal_shows_the_work_and_its_time(monkeypatch: pytest.MonkeyPatch)
     text = shown(monkeypatch, is_terminal=True)
     assert "comparing [bold]x\\x1b[2J" in text  # neither markup nor a control character
     assert "0:00:0" in text
+    # A colour of the terminal's own may be unreadable on its background.
+    assert not re.search(r"\x1b\[(1;)?3[0-8]", text)
 
 
 def test_standard_output_stays_itself(monkeypatch: pytest.MonkeyPatch) -> None:

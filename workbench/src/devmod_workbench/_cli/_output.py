@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from json.encoder import encode_basestring, encode_basestring_ascii
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import click
 
@@ -315,8 +315,9 @@ def progress(
             if has_end:
                 columns += [parts.BarColumn(20), parts.TimeRemainingColumn(compact=True)]
             columns.append(parts.TimeElapsedColumn())
-            # rich's yellow and cyan cannot be read on white.
-            theme = Theme({"progress.elapsed": "default", "progress.remaining": "default"})
+            # rich's yellow, cyan and green cannot be read on white.
+            names = ("progress.elapsed", "progress.remaining", "progress.spinner")
+            theme = Theme(dict.fromkeys(names, "default"))
             console = Console(stderr=True, theme=theme)
             # Standard output stays itself: commands ask whether it is a terminal, and write bytes.
             bars = parts.Progress(
@@ -364,13 +365,15 @@ def print_table(
             pass
         else:
             header = ""
+            colours: Literal["256"] | None = None
             if has_colours(sys.stdout):
                 header = "bold"
+                colours = "256"  # with fewer, rich takes the terminal's own, such as green
             table = Table(*columns, header_style=header)
             for row in rows:
                 cells = [_marked(escape_line(cell), marks, err=False) for cell in row]
                 table.add_row(*map(Text.from_ansi, cells))
-            Console().print(table)
+            Console(color_system=colours).print(table)
             return
     for line in plain or aligned([columns, *rows]):
         echo(line, marks=marks)
