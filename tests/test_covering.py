@@ -101,3 +101,19 @@ def test_a_command_that_no_run_has_recorded_has_the_tests_with_its_name() -> Non
     assert all("triton" in each for each in files)
     assert covering.files_of(["onnx"], written)[-1].startswith("tests/test_onnx")
     assert covering.with_word("readers") == []
+
+
+def test_each_room_and_each_command_has_tests_without_a_record() -> None:
+    written: dict[str, dict[str, list[str]]] = {"rooms": {}, "commands": {}}
+    # The names of no test file have these words: the tests are those beside the sources.
+    for name in ("sign", "trust", "keygen"):
+        files = covering.files_of([name], written)
+        assert "extras/trust/tests/test_commands.py" in files
+        assert all(each.startswith("extras/trust/tests/") for each in files)
+    without = []
+    for name in covering.commands() | covering.rooms():
+        try:
+            covering.files_of([name], written)
+        except SystemExit:
+            without.append(name)
+    assert without == []

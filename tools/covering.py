@@ -175,6 +175,17 @@ def with_word(name: str) -> list[str]:
     return found
 
 
+def tests_beside(name: str) -> list[str]:
+    """Return the test files of the distribution that has a room's or a command's sources: those of
+    others alone are what a run records.
+    """
+    place = (commands() | rooms()).get(name, "")
+    folder = ROOT / place.partition("/src/")[0] / "tests"
+    if not place:
+        return []
+    return sorted(path.relative_to(ROOT).as_posix() for path in folder.glob("**/test_*.py"))
+
+
 def _within(place: str, records: Mapping[str, Record]) -> Functions:
     """Return the functions of a file or a folder that any test calls."""
     found: set[str] = set()
@@ -248,7 +259,7 @@ def files_of(names: Iterable[str], written: Mapping[str, Mapping[str, list[str]]
     for name in names:
         short = name.removeprefix("devmod-")
         if short not in known:
-            named = with_word(short)
+            named = with_word(short) or tests_beside(short)
             if named:
                 files |= dict.fromkeys(named)
                 continue
