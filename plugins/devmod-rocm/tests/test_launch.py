@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,20 @@ def test_a_launch_that_fails(emulator: Any, device: Any, standin: Any) -> None:
         f"{device} refused a launch of the rocm function 'k': hipErrorLaunchFailure ("
     )
     assert error.function == "k"
+
+
+def test_a_launch_that_the_emulator_does_not_execute(
+    emulator: None, card_of: Callable[..., Any]
+) -> None:
+    """A query of the stream sees the failure first, and the wait after it raises the error."""
+    device = card_of("gfx90a:sramecc+:xnack-")
+    f = devmod.compile(NUMBERS, "rocm -arch=gfx90a")["k"].on(device)
+    x = device.zeros(64, "int32")
+    expected = f"{device} reports a fault of a launch: hipErrorNotSupported (not supported)"
+    for function in (
+        lambda: f(np.zeros(64, "int32"), grid=1, block=64),
+        lambda: (f(x, grid=1, block=64), device.synchronize()),
+        lambda: (f(x, grid=1, block=64), x.numpy()),
+    ):
+        assert str(launch_error(function)) == expected
+    device.synchronize()

@@ -31,9 +31,12 @@ NOT_SUPPORTED = 801
 _GL0_INVALIDATE = 0xE0AC0000
 _GL1_INVALIDATE = 0xE0B00000
 _NOP = 0xBF800000
-#: Texts of the emulator's instructions that are wrong for zeros and subnormal numbers, or where a
-#: power of two is infinite or 0 and the product is not.
+#: Texts of the emulator's instructions that are wrong for infinities, zeros and subnormal numbers,
+#: or where a power of two is infinite or 0 and the product is not.
 _CORRECTIONS = {
+    # The emulator has no infinite constants of half, and none by their bits.
+    "sign_out ? -INF.f16 : +INF.f16": "f32_to_f16(sign_out ? -INF.f32 : +INF.f32)",
+    "16'F(0xfe00)": "f32_to_f16(NAN.f32)",
     "S0.f64 * 2.0 ** S1.i32": "S0.f64 * 2.0 ** (S1.i32 >> 1) * 2.0 ** (S1.i32 - (S1.i32 >> 1))",
     "S0.f32 * 2.0F ** S1.i32": "f64_to_f32(f32_to_f64(S0.f32) * 2.0 ** S1.i32)",
     "isNAN(64'F(S0.f32))) then\nD0.f32 = S0.f32\nelse\nD0.f32 = mantissa(S0.f32)": (
@@ -44,6 +47,35 @@ _CORRECTIONS = {
         "isNAN(64'F(S0.f32)) || S0.f32 == 0.0F) then\nD0.i32 = 0\nelse\n"
         "D0.i32 = exponent(f32_to_f64(S0.f32)) - 1023"
     ),
+}
+#: V_DIV_SCALE as the manual has it, with the quotients that a comparison with DENORM stands for.
+#: The emulator's own text gives NaN for a subnormal denominator. Where the quotient and 1 / S1 are
+#: subnormal, the manual's product of the denominator and 2 ** SCALE would be infinite.
+_DIV_SCALE = """\
+VCC.u64[laneId] = 0
+if S2.{T} == 0.0 || S1.{T} == 0.0 then
+D0.{T} = NAN.{T}
+elsif exponent(S2.{T}) - exponent(S1.{T}) >= {FAR} then
+VCC.u64[laneId] = 1
+D0.{T} = (S0.{T} == S1.{T}) ? ldexp(S0.{T}, {SCALE}) : S0.{T}
+elsif isDENORM(S1.{T}) then
+D0.{T} = ldexp(S0.{T}, {SCALE})
+elsif isDENORM(1.0 / S1.{T}) && divWouldBeDenorm(S2.{T}, S1.{T}) then
+VCC.u64[laneId] = 1
+D0.{T} = (S0.{T} == S1.{T}) ? ldexp(S0.{T}, -{SCALE}) : S0.{T}
+elsif isDENORM(1.0 / S1.{T}) then
+D0.{T} = ldexp(S0.{T}, -{SCALE})
+elsif divWouldBeDenorm(S2.{T}, S1.{T}) then
+VCC.u64[laneId] = 1
+D0.{T} = (S0.{T} == S2.{T}) ? ldexp(S0.{T}, {SCALE}) : S0.{T}
+elsif exponent(S2.{T}) <= {TINY} then
+D0.{T} = ldexp(S0.{T}, {SCALE})
+else
+D0.{T} = S0.{T}
+endif"""
+_DIV_SCALE_NUMBERS = {
+    "f32": {"FAR": 96, "SCALE": 64, "TINY": 23},
+    "f64": {"FAR": 768, "SCALE": 128, "TINY": 53},
 }
 
 
@@ -108,11 +140,17 @@ def load() -> Any:
     emu.SGPR_COUNT += 16
     for instruction, text in emu.PCODE_RDNA3.items():
         for wrong, right in _CORRECTIONS.items():
-            if wrong in text:
-                emu.PCODE_RDNA3[instruction] = text.replace(wrong, right)
+            text = text.replace(wrong, right)
+        emu.PCODE_RDNA3[instruction] = text
+    emu._fix_div_scale = _div_scale
     # Each launch decodes its instructions, which takes longer than to execute a small kernel.
     emu.decode_inst = cache(emu.decode_inst)
     return rdna3.CodeObject
+
+
+def _div_scale(_text: str, type_: str) -> str:
+    """Return the text of V_DIV_SCALE for "f32" or "f64"."""
+    return _DIV_SCALE.format(T=type_, **_DIV_SCALE_NUMBERS[type_])
 
 
 def _keep_programs() -> None:

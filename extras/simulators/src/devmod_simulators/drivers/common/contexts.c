@@ -37,10 +37,15 @@ int context_sticky(Context *context) {
     return device->failed;
 }
 
+int context_failure_left(Context *context) {
+    int code = context_sticky(context);
+    return code ? code : context->group.unsupported;
+}
+
 int context_failure(Context *context) {
-    int code = context_sticky(context), once = context->group.unsupported;
+    int code = context_failure_left(context);
     context->group.unsupported = 0;
-    return code ? code : once;
+    return code;
 }
 
 int context_run(Context *context) {

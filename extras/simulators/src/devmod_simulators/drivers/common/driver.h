@@ -157,8 +157,10 @@ void stack_replace(Context *context);
 int context_of(void *handle, Context **context);
 /* Return the sticky failure of a context, for the process: 0 or a code. */
 int context_sticky(Context *context);
-/* The same, or the failure of a launch alone, which only one call returns. */
+/* The same, or the failure of a launch alone, which only one wait returns. */
 int context_failure(Context *context);
+/* The same for a query: the wait after it returns the failure of a launch too. */
+int context_failure_left(Context *context);
 /* Make a context that is not alive, let one begin, and end one: its work is done, its objects and
  * memory are gone, their handles are stale. */
 Context *context_make(int device, bool primary);

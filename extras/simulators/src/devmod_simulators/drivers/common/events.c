@@ -128,7 +128,7 @@ int event_query(void *handle) {
         stream_step(event->stream);
     else if (event->stream)
         note_order(NOTE_KNOWN, event->stream, event->number, NULL);
-    TRY(context_failure(event->context));
+    TRY(context_failure_left(event->context));
     return done ? CODE_SUCCESS : CODE_NOT_READY;
 }
 

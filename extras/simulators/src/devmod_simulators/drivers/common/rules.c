@@ -80,7 +80,7 @@ int stream_query(void *handle) {
     Stream *stream;
     TRY(waitable(handle, &stream));
     bool done = stream_step(stream);
-    TRY(context_failure(context_of_stream(stream)));
+    TRY(context_failure_left(context_of_stream(stream)));
     return done ? CODE_SUCCESS : CODE_NOT_READY;
 }
 
