@@ -78,6 +78,25 @@ def test_the_ids_of_three_dimensions(target: str) -> None:
     assert (out[..., 3] == np.dot(grid, digits) + 10000).all()
 
 
+@pytest.mark.parametrize(
+    ("grid", "block", "expected"),
+    [
+        (2, 4, 1),
+        ((2, 1, 1), (4, 1, 1), 1),
+        ((2, 2), 4, 2),
+        (2, (4, 2), 2),
+        ((1, 1, 2), 1, 3),
+        (1, (1, 1, 2), 3),
+    ],
+)
+def test_the_number_of_dimensions(target: str, grid: Any, block: Any, expected: int) -> None:
+    """That of the last dimension with more than one thread."""
+    x = np.zeros(1, "int32")
+    text = "kernel void k(global int *x) { x[0] = get_work_dim(); }"
+    run(target, "k", x, grid=grid, block=block, text=text)
+    assert x[0] == expected
+
+
 def test_a_histogram_in_static_local_memory(target: str) -> None:
     values, bins = RANDOM.integers(0, 256, 1000).astype("uint8"), np.zeros(16, "int32")
     run(target, "histogram", values, bins, np.int32(1000), grid=3, block=64)
@@ -180,6 +199,34 @@ MIXED = np.dtype(
         "itemsize": 24,
     }
 )
+
+
+CONSTANT_VECTORS = """
+typedef struct { char3 pair[2]; int last; } Pairs;
+constant float3 FLOATS[2] = {(float3)(1, 2, 3), (float3)(-4, 5, 6)};
+constant Pairs PAIRS[2] = {{{(char3)(1, 2, 3), (char3)(4, 5, 6)}, 7}, {{(char3)(-1, -2, -3), (char3)(40, 50, 60)}, 77}};
+constant char TEXT[] = "<3 x i8> <%struct.Pairs>";
+kernel void k(global float *x, global int *y, global long *z) {
+    const long3 own[3] = {(long3)(7, 8, 9), (long3)(0), (long3)(11, 12, 13)};
+    size_t i = get_global_id(0);
+    vstore3(FLOATS[i % 2], i, x);
+    Pairs pairs = PAIRS[i % 2];
+    pairs.last += TEXT[i];
+    vstore4((int4)(convert_int3(pairs.pair[i / 2]), pairs.last), i, y);
+    vstore3(own[i % 3], i, z);
+}
+"""
+
+
+def test_constant_arrays_of_vectors_of_three(target: str) -> None:
+    """Each vector takes the memory of four elements."""
+    x, y, z = np.zeros((4, 3), "float32"), np.zeros((4, 4), "int32"), np.zeros((4, 3), "int64")
+    run(target, "k", x, y, z, grid=2, block=2, text=CONSTANT_VECTORS)
+    assert x.tolist() == [[1, 2, 3], [-4, 5, 6]] * 2
+    last = [7 + ord("<"), 77 + ord("3"), 7 + ord(" "), 77 + ord("x")]
+    vectors = [[1, 2, 3], [-1, -2, -3], [4, 5, 6], [40, 50, 60]]
+    assert y.tolist() == [[*each, number] for each, number in zip(vectors, last, strict=True)]
+    assert z.tolist() == [[7, 8, 9], [0, 0, 0], [11, 12, 13], [7, 8, 9]]
 
 
 def test_structs(target: str) -> None:

@@ -14,7 +14,6 @@ size_t DEVMOD_OV get_num_groups(uint axis) { return axis < 3 ? ((constant uint *
 size_t DEVMOD_OV get_global_offset(uint axis) { return 0; }
 size_t DEVMOD_OV get_global_id(uint axis) { return get_group_id(axis) * get_local_size(axis) + get_local_id(axis); }
 size_t DEVMOD_OV get_global_size(uint axis) { return get_num_groups(axis) * get_local_size(axis); }
-uint DEVMOD_OV get_work_dim(void) { return 3; }
 
 // A barrier orders the accesses of a block to global memory too.
 void DEVMOD_OV barrier(cl_mem_fence_flags flags)

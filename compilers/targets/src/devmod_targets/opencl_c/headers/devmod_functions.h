@@ -2,6 +2,8 @@
 
 // -- the numbers of a thread
 
+// As the kind opencl, which launches with the dimensions up to the last one of more than one thread.
+uint DEVMOD_OV get_work_dim(void) { return get_num_groups(2) * get_local_size(2) > 1 ? 3 : get_num_groups(1) * get_local_size(1) > 1 ? 2 : 1; }
 uint DEVMOD_OV get_sub_group_local_id(void) { return get_local_linear_id() % DEVMOD_LANES; }
 uint DEVMOD_OV get_sub_group_id(void) { return get_local_linear_id() / DEVMOD_LANES; }
 DEVMOD_INLINE uint devmod_threads(void) { return get_local_size(0) * get_local_size(1) * get_local_size(2); }

@@ -11,7 +11,6 @@ size_t DEVMOD_OV get_enqueued_local_size(uint axis) { return (uint)DEVMOD_AXIS(n
 size_t DEVMOD_OV get_group_id(uint axis) { return (uint)DEVMOD_AXIS(ctaid, 0); }
 size_t DEVMOD_OV get_num_groups(uint axis) { return (uint)DEVMOD_AXIS(nctaid, 1); }
 size_t DEVMOD_OV get_global_offset(uint axis) { return 0; }
-uint DEVMOD_OV get_work_dim(void) { return 3; }
 
 // A barrier orders the accesses of a block to global memory too.
 void DEVMOD_OV barrier(cl_mem_fence_flags flags) { __nvvm_bar_sync(0); }
