@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import struct
 import sys
 import warnings
-from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 
 from devmod_simulators.drivers.build import CACHE
 from devmod_simulators.drivers.worker_process import Failure
+from devmod_standins.rdna3.corrections import correct
 
 if TYPE_CHECKING:
     from devmod_standins.rdna3.code_object import CodeObject, Kernel
@@ -31,52 +32,13 @@ NOT_SUPPORTED = 801
 _GL0_INVALIDATE = 0xE0AC0000
 _GL1_INVALIDATE = 0xE0B00000
 _NOP = 0xBF800000
-#: Texts of the emulator's instructions that are wrong for infinities, zeros and subnormal numbers,
-#: or where a power of two is infinite or 0 and the product is not.
-_CORRECTIONS = {
-    # The emulator has no infinite constants of half, and none by their bits.
-    "sign_out ? -INF.f16 : +INF.f16": "f32_to_f16(sign_out ? -INF.f32 : +INF.f32)",
-    "16'F(0xfe00)": "f32_to_f16(NAN.f32)",
-    "S0.f64 * 2.0 ** S1.i32": "S0.f64 * 2.0 ** (S1.i32 >> 1) * 2.0 ** (S1.i32 - (S1.i32 >> 1))",
-    "S0.f32 * 2.0F ** S1.i32": "f64_to_f32(f32_to_f64(S0.f32) * 2.0 ** S1.i32)",
-    "isNAN(64'F(S0.f32))) then\nD0.f32 = S0.f32\nelse\nD0.f32 = mantissa(S0.f32)": (
-        "isNAN(64'F(S0.f32)) || S0.f32 == 0.0F) then\nD0.f32 = S0.f32\nelse\n"
-        "D0.f32 = f64_to_f32(mantissa(f32_to_f64(S0.f32)))"
-    ),
-    "isNAN(64'F(S0.f32))) then\nD0.i32 = 0\nelse\nD0.i32 = exponent(S0.f32) - 127": (
-        "isNAN(64'F(S0.f32)) || S0.f32 == 0.0F) then\nD0.i32 = 0\nelse\n"
-        "D0.i32 = exponent(f32_to_f64(S0.f32)) - 1023"
-    ),
-}
-#: V_DIV_SCALE as the manual has it, with the quotients that a comparison with DENORM stands for.
-#: The emulator's own text gives NaN for a subnormal denominator. Where the quotient and 1 / S1 are
-#: subnormal, the manual's product of the denominator and 2 ** SCALE would be infinite.
-_DIV_SCALE = """\
-VCC.u64[laneId] = 0
-if S2.{T} == 0.0 || S1.{T} == 0.0 then
-D0.{T} = NAN.{T}
-elsif exponent(S2.{T}) - exponent(S1.{T}) >= {FAR} then
-VCC.u64[laneId] = 1
-D0.{T} = (S0.{T} == S1.{T}) ? ldexp(S0.{T}, {SCALE}) : S0.{T}
-elsif isDENORM(S1.{T}) then
-D0.{T} = ldexp(S0.{T}, {SCALE})
-elsif isDENORM(1.0 / S1.{T}) && divWouldBeDenorm(S2.{T}, S1.{T}) then
-VCC.u64[laneId] = 1
-D0.{T} = (S0.{T} == S1.{T}) ? ldexp(S0.{T}, -{SCALE}) : S0.{T}
-elsif isDENORM(1.0 / S1.{T}) then
-D0.{T} = ldexp(S0.{T}, -{SCALE})
-elsif divWouldBeDenorm(S2.{T}, S1.{T}) then
-VCC.u64[laneId] = 1
-D0.{T} = (S0.{T} == S2.{T}) ? ldexp(S0.{T}, {SCALE}) : S0.{T}
-elsif exponent(S2.{T}) <= {TINY} then
-D0.{T} = ldexp(S0.{T}, {SCALE})
-else
-D0.{T} = S0.{T}
-endif"""
-_DIV_SCALE_NUMBERS = {
-    "f32": {"FAR": 96, "SCALE": 64, "TINY": 23},
-    "f64": {"FAR": 768, "SCALE": 128, "TINY": 53},
-}
+#: What a kernel takes in registers: the bits of the properties in its descriptor.
+_REGISTERS = 0x7F
+_DISPATCH_POINTER = 2
+_ARGUMENTS_POINTER = 8
+#: The field of a kernel's settings that has its local memory, in units of 512 bytes.
+_LDS_AT = 15
+_LDS = 0x1FF
 
 
 def folder() -> Path:
@@ -133,24 +95,10 @@ def load() -> Any:
         _keep_programs()
         import rdna3  # type: ignore[import-not-found]  # this repository does not contain it
         from test.mockgpu.amd import emu  # type: ignore[import-not-found]  # this neither
-    # Subnormal numbers are numbers, as code objects ask for. The emulator would take them for zero.
-    emu._MXCSRContext = nullcontext
-    # Its 16 registers of the hardware are the last ones of this count, and the one that it writes
-    # would be the operand 248, which is the constant 1 / (2 * pi).
-    emu.SGPR_COUNT += 16
-    for instruction, text in emu.PCODE_RDNA3.items():
-        for wrong, right in _CORRECTIONS.items():
-            text = text.replace(wrong, right)
-        emu.PCODE_RDNA3[instruction] = text
-    emu._fix_div_scale = _div_scale
+    correct(emu)
     # Each launch decodes its instructions, which takes longer than to execute a small kernel.
     emu.decode_inst = cache(emu.decode_inst)
     return rdna3.CodeObject
-
-
-def _div_scale(_text: str, type_: str) -> str:
-    """Return the text of V_DIV_SCALE for "f32" or "f64"."""
-    return _DIV_SCALE.format(T=type_, **_DIV_SCALE_NUMBERS[type_])
 
 
 def _keep_programs() -> None:
@@ -199,21 +147,56 @@ def launch(
             NOT_SUPPORTED,
             f"the emulator executes code for {TARGET} alone; this is for {code.target}",
         )
-    loaded = load()
-    # The emulator's class loads a file into memory of its own. The image has its place here: the
-    # rest is set.
-    program = loaded.__new__(loaded)
-    program.image = image
-    program.symbols = {f"{kernel.name}.kd": (kernel.descriptor, 64)}
+    load()
+    from test.mockgpu.amd import emu
+
+    lds, private = struct.unpack_from("<II", image, kernel.descriptor)
+    (entry,) = struct.unpack_from("<q", image, kernel.descriptor + 16)
+    (settings,) = struct.unpack_from("<I", image, kernel.descriptor + 52)
+    (properties,) = struct.unpack_from("<H", image, kernel.descriptor + 56)
+    if properties & _REGISTERS & ~(_DISPATCH_POINTER | _ARGUMENTS_POINTER):
+        raise Failure(
+            NOT_SUPPORTED,
+            f"the kernel takes registers that the emulator does not fill (properties {properties:#x})",
+        )
+    memory = np.frombuffer(arguments, np.uint8).copy()
+    packet = np.frombuffer(_dispatch_packet(dimensions, private, lds + shared), np.uint8).copy()
+    registers: list[int] = []
+    if properties & _DISPATCH_POINTER:
+        registers += _halves(packet.ctypes.data)
+    registers += _halves(memory.ctypes.data)
+    settings = settings & ~(_LDS << _LDS_AT) | (lds + shared + 511) // 512 << _LDS_AT
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
-    # A ValueError: registers that the emulator does not fill.
+            emu.run_asm(
+                image.ctypes.data + kernel.descriptor + entry,
+                len(image),
+                *dimensions,
+                memory.ctypes.data,
+                rsrc2=settings,
+                scratch_size=private,
+                user_data=registers,
+            )
     except (RuntimeError, ValueError) as error:
         if "infinite loop" in str(error) or "scheduling rounds" in str(error):
             raise Failure(LAUNCH_TIMEOUT, f"the kernel does not end: {error}") from None
         raise Failure(NOT_SUPPORTED, str(error)) from None
+
+
+def _halves(address: int) -> list[int]:
+    """Return the two registers that have an address."""
+    return [address & 0xFFFFFFFF, address >> 32]
+
+
+def _dispatch_packet(dimensions: tuple[int, ...], private: int, shared: int) -> bytes:
+    """Return the packet of a launch as a queue of HSA has it. LLVM reads the block's size there
+    where it moves an array of a thread to shared memory.
+    """
+    grid, block = dimensions[:3], dimensions[3:]
+    threads = [blocks * size for blocks, size in zip(grid, block, strict=True)]
+    head = struct.pack("<2H4H", 0, 3, *block, 0)
+    return head + struct.pack("<5I4Q", *threads, private, shared, 0, 0, 0, 0)
 
 
 def prepare(code: CodeObject, image: np.ndarray[Any, Any]) -> None:
