@@ -7,7 +7,7 @@ of the OpenCL SPIR-V environment, "ULP Values for Math Instructions".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -231,14 +231,14 @@ def ulps(type_: str, result: float, exact: Any, near_zero: float = 0) -> float:
     return float(abs(mpf(result) - exact) / unit)
 
 
-def wrong_results(
+def errors(
     function: Function,
     type_: str,
     arguments: Sequence[Array],
     results: Array,
     special: Array | None = None,
-) -> list[str]:
-    """Return the results beyond the bound, five at most.
+) -> Iterator[tuple[float, list[float], float, Any]]:
+    """Yield the error of each result in ULP, its arguments, the result and the exact one.
 
     Parameters
     ----------
@@ -253,8 +253,6 @@ def wrong_results(
     special
         The results for zeros, infinities and NaN. Default: those of `Function.special`.
     """
-    bound = function.bounds[type_ == "half"]
-    wrong = []
     rows = zip(*(each.tolist() for each in arguments), results.tolist(), strict=True)
     with mp.workprec(PRECISION):
         for number, (*values, result) in enumerate(rows):
@@ -267,8 +265,23 @@ def wrong_results(
                 else:
                     exact = float(special[number])
                 error = _special_error(type_, result, exact)
-            if error > bound:
-                wrong.append(f"{values} -> {result}, expected {exact}: {error:.4g} > {bound} ULP")
+            yield error, values, result, exact
+
+
+def wrong_results(
+    function: Function,
+    type_: str,
+    arguments: Sequence[Array],
+    results: Array,
+    special: Array | None = None,
+) -> list[str]:
+    """Return the results beyond the bound, five at most. The parameters are those of `errors`."""
+    bound = function.bounds[type_ == "half"]
+    wrong = [
+        f"{values} -> {result}, expected {exact}: {error:.4g} > {bound} ULP"
+        for error, values, result, exact in errors(function, type_, arguments, results, special)
+        if error > bound
+    ]
     return wrong[:5]
 
 
