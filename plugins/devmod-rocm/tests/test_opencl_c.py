@@ -4,6 +4,7 @@ the calls of the kind opencl.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,43 @@ def test_a_function_of_constants_is_not_used_for_other_arguments(device: Any) ->
     text = "kernel void k(global float *x) { float v = fabs(x[0]); x[0] = pow(v, 1.5f); x[1] = powr(v, 0.5f); }"
     devmod.compile(text, TARGET, language="OpenCL C")["k"].on(device)(x, grid=1, block=1)
     assert x.tolist() == [8, 2]
+
+
+#: clang writes saturated sums of 16 bits, products of 24 bits, a relative move, an array that moves
+#: to local memory, and one id of a block of two rows.
+INSTRUCTIONS = """
+kernel void k(global const int *x, global int *sums, global long *high, global int *moved) {
+    size_t i = get_global_id(0);
+    sums[i] = as_int(add_sat(as_char4(x[i]), as_char4(x[i + 1])));
+    high[i] = mad_hi((long)x[i], (long)x[i + 1], 3L);
+    union { int word; char bytes[4]; } own;
+    own.word = x[i];
+    own.bytes[i % 4] += 7;
+    moved[i] = own.word;
+}
+kernel void turned(global const float *x, global float *y, int turns) {
+    float own[16];
+    for (int j = 0; j < 16; j++)
+        own[j] = x[j] * get_local_id(0);
+    y[get_global_id(0)] = own[turns & 15];
+}
+"""
+
+
+def test_instructions_that_the_emulator_corrects(device: Any) -> None:
+    x = np.random.default_rng(6).integers(-(2**31), 2**31, 33).astype("int32")
+    sums, high, moved = (np.zeros(32, type_) for type_ in ("int32", "int64", "int32"))
+    module = devmod.compile(INSTRUCTIONS, TARGET, language="OpenCL C")
+    module["k"].on(device)(x, sums, high, moved, grid=1, block=(32, 2))
+    bytes_ = x.view("int8").reshape(-1, 4).astype(int)
+    saturated = np.clip(bytes_[:-1] + bytes_[1:], -128, 127)
+    np.testing.assert_array_equal(sums.view("int8").reshape(-1, 4), saturated)
+    numbers = x.tolist()
+    assert high.tolist() == [(a * b >> 64) + 3 for a, b in pairwise(numbers)]
+    expected = bytes_[:-1].copy()
+    expected[np.arange(32), np.arange(32) % 4] += 7
+    np.testing.assert_array_equal(moved.view("int8").reshape(-1, 4), expected.astype("int8"))
+
+    x, y = np.arange(1, 17, dtype="float32") ** 2, np.zeros(64, "float32")
+    module["turned"].on(device)(x, y, 21, grid=2, block=32)
+    assert y.tolist() == [36.0 * i for i in range(32)] * 2
