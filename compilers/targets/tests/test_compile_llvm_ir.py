@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -216,3 +217,31 @@ def test_a_program_of_zig_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> 
         refusal(devmod.CompileError, zig.run_zig, ["clang", "--version"], {}, kind="cuda")
         == "zig clang was stopped: it exceeded the time limit of 0 seconds"
     )
+
+
+ARRAYS_OF_THREE = """\
+target triple = "nvptx64-nvidia-cuda"
+%pairs = type { [2 x <3 x i8>], i16 }
+@numbers = addrspace(1) global [2 x <3 x i32>] [<3 x i32> <i32 1, i32 2, i32 3>, <3 x i32> <i32 4, i32 5, i32 6>]
+@records = addrspace(1) global [2 x %pairs] [%pairs { [2 x <3 x i8>] [<3 x i8> <i8 1, i8 2, i8 3>, <3 x i8> <i8 4, i8 5, i8 6>], i16 7 }, %pairs zeroinitializer]
+@text = addrspace(1) global [9 x i8] c"<3 x i8>\\00"
+define ptx_kernel void @k(ptr addrspace(1) %x) {
+  %value = load %pairs, ptr addrspace(1) @records, align 4
+  %number = extractvalue %pairs %value, 1
+  store i16 %number, ptr addrspace(1) %x, align 2
+  ret void
+}
+"""
+
+
+def test_arrays_of_vectors_of_three_have_the_bytes_between_them() -> None:
+    ptx = str(devmod.compile(ARRAYS_OF_THREE, TARGET, language="LLVM IR").inspect_source("ptx"))
+    for name, size, values in (
+        ("numbers", 32, "1,0,0,0,2,0,0,0,3,0,0,0,0,0,0,0,4,0,0,0,5,0,0,0,6"),
+        ("records", 24, "1,2,3,0,4,5,6,0,7"),
+        ("text", 9, ",".join(str(each) for each in b"<3 x i8>")),
+    ):
+        match = re.search(rf"\.global [^\n]* {name}\[(\d+)\] = {{([^}}]*)}};", ptx)
+        assert match, name
+        assert int(match[1]) == size
+        assert match[2].replace(" ", "") == values

@@ -27,14 +27,6 @@ _WARP = 32
 #: The types of the images that devmod-cuda describes to a kernel.
 _IMAGES = ("1d", "2d", "3d", "1d_array", "2d_array")
 
-_ARRAY_OF_THREE = re.compile(r"^[@%][^\n]* x <3 x ", re.MULTILINE)
-_VARIABLE = re.compile(r"^@[^\n]*", re.MULTILINE)
-_TYPE = re.compile(r"^(%[^\n]*) = type [^\n]*\n", re.MULTILINE)
-#: A text, the name of a type, or a vector of three elements and its value.
-_PADDED = re.compile(
-    r'c"[^"]*"|(?P<name>%(?:[\w.$-]+|"[^"]*"))|<3 x (?P<type>\w+)>(?: <(?P<value>[^<>]*)>)?'
-)
-
 #: The version of PTX whose instructions devmod's functions may use. That of the result is the
 #: lowest one that has the architecture.
 _FEATURE = "--cuda-feature=+ptx90"
@@ -57,12 +49,8 @@ def compile_program(
     lowest = min(archs, key=_number)
     target = Target("cuda", arch=lowest)
     ptx = request.replace(target=target)
-
-    def compile_ir(inner: CompileRequest) -> Payload:
-        return compiler(inner.replace(text=_with_padding(inner.text)))
-
     try:
-        payload, warnings = compile_opencl(ptx, OpenclProcessor(ptx), compile_ir)
+        payload, warnings = compile_opencl(ptx, OpenclProcessor(ptx), compiler)
     except CompileError as error:
         check_arch(ptx, error.log)
         raise
@@ -92,32 +80,6 @@ def compile_program(
     texts = {**(payload.source or {}), **(binary.source or {})}
     code = payload.replace(code=binary.code, fmt=binary.fmt, source=texts, origin=origin)
     return code, warnings, reports
-
-
-def _with_padding(text: str) -> str:
-    """Return a program with vectors of four elements in the place of those of three, in variables.
-    LLVM 22 writes an array of vectors to PTX without the bytes between them.
-    """
-    if not _ARRAY_OF_THREE.search(text):
-        return text
-    types = set(_TYPE.findall(text))
-
-    def padded(match: re.Match[str]) -> str:
-        if match["type"]:
-            value = match["value"]
-            added = "" if value is None else f" <{value}, {match['type']} zeroinitializer>"
-            return f"<4 x {match['type']}>{added}"
-        if match["name"] in types:
-            return _padded_name(match["name"])
-        return match[0]
-
-    # The code keeps the types: it has values of them.
-    text = _TYPE.sub(lambda line: line[0] + _PADDED.sub(padded, line[0]), text)
-    return _VARIABLE.sub(lambda line: _PADDED.sub(padded, line[0]), text)
-
-
-def _padded_name(name: str) -> str:
-    return '%"' + name[1:].strip('"') + '.padded"'
 
 
 def _number(arch: str) -> int:
