@@ -15,6 +15,8 @@ _CORRECTIONS = {
     "16'F(0xfe00)": "f32_to_f16(NAN.f32)",
     # The emulator does not extend the sign of 24 bits.
     "64'I(S0.i24) * 64'I(S1.i24)) >> 32U": "64'I(S0.i32 << 8U) * 64'I(S1.i32 << 8U)) >> 48U",
+    # It has 64 bits of the operands: a name that it does not know is an error of the launch.
+    "DATA[127 : 64].u64": "THE_OTHER_64_BITS.u64",
     "S0.f64 * 2.0 ** S1.i32": "S0.f64 * 2.0 ** (S1.i32 >> 1) * 2.0 ** (S1.i32 - (S1.i32 >> 1))",
     "S0.f32 * 2.0F ** S1.i32": "f64_to_f32(f32_to_f64(S0.f32) * 2.0 ** S1.i32)",
     "isNAN(64'F(S0.f32))) then\nD0.f32 = S0.f32\nelse\nD0.f32 = mantissa(S0.f32)": (
