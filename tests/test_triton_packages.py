@@ -111,7 +111,8 @@ def test_the_choice_of_autotune_is_served_and_no_configuration_is_compiled_or_me
     file = str(tmp_path / "tuned.devmod")
     build(output, "-t", "cuda -arch=compute_90", "-o", file)
     strict = {"DEVMOD_TRITON": f"{file}:strict", **MANAGER}
-    assert launch("small", "tuned", **strict) == [digest, "compiles 0", "measured 0"]
+    for words in (("small", "tuned"), ("first", "small", "tuned")):
+        assert launch(*words, **strict) == [digest, "compiles 0", "measured 0"]
     assert launch("small", "tuned", TRITON_CACHE_DIR=str(tmp_path))[2] == "measured 2"
 
 

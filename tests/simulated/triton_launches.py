@@ -35,6 +35,13 @@ def launch_add(dtype, number):
     return out.get()
 
 
+def launch_tuned():
+    out = DeviceArray(np.zeros(300, np.float32))
+    tuned[lambda meta: (triton.cdiv(300, meta["BLOCK"]),)](out, 300)
+    return out.get()
+
+
+first = [launch_tuned()] if "first" in sys.argv else []
 results = [launch_add(np.float32, "fp32")]
 if "small" not in sys.argv:
     results.append(launch_add(np.float16, "fp16"))
@@ -43,9 +50,7 @@ if "small" not in sys.argv:
     total[(1,)](x, out, 100, (2.0, 1), BLOCK=128, dtype=tl.float32)
     results.append(out.get())
 if "tuned" in sys.argv:
-    out = DeviceArray(np.zeros(300, np.float32))
-    tuned[lambda meta: (triton.cdiv(300, meta["BLOCK"]),)](out, 300)
-    results.append(out.get())
+    results += first or [launch_tuned()]
 print(sha256(b"".join(each.tobytes() for each in results)).hexdigest())
 print("compiles", len(compiles))
 if "tuned" in sys.argv:

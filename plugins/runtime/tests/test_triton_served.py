@@ -636,6 +636,26 @@ def test_a_choice_of_autotune_is_served_for_an_equal_gpu_alone() -> None:
         assert result(first)[0] == measured
 
 
+@pytest.mark.row("R60")
+@pytest.mark.parametrize("chosen", [256, 128, 64])
+def test_the_first_launch_of_a_process_with_the_variable_alone_takes_the_choice(
+    chosen: int,
+) -> None:
+    def result(n: int) -> list[str]:
+        script = TUNED.format(change="", blocks=blocks, n=n) + "print(vars(tuner).keys())"
+        lines, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+        assert error == ""
+        assert "_bench" not in lines.pop()
+        return lines
+
+    blocks = (256, 128, 64)
+    configs = {each: {"BLOCK": each, "num_warps": 4} for each in blocks}
+    config = configs.pop(chosen)
+    write_choices(choices(config=config, others=[[each, 1.0] for each in configs.values()]))
+    assert result(100) == [f"{chosen} []"]
+    assert result(101) == ["256 [256, 128, 64]"]
+
+
 #: The function is Triton's InterpretedFunction, as with TRITON_INTERPRET=1.
 INTERPRETED = """
 class InterpretedFunction:

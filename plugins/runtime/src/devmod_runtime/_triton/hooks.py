@@ -11,6 +11,7 @@ from typing import Any
 from devmod_readers.triton import RECORD_VARIABLE
 from devmod_runtime._triton.record import record, record_choice
 from devmod_runtime._triton.served import Server, lock
+from devmod_runtime._triton.tuning import end_measurement, serve_choices
 
 #: The files of this process.
 server = Server()
@@ -82,7 +83,7 @@ def install() -> None:
             hook.install(knobs)
     _set_manager(knobs.cache)
     _serialize_all()
-    _serve_choices()
+    serve_choices(server)
 
 
 #: The class of cache managers that the program has set in place of Triton's.
@@ -116,26 +117,6 @@ def _serialize_all() -> None:
     module.serialize_specialization_data = serialize_specialization_data
 
 
-def _serve_choices() -> None:
-    """Let Triton's autotuner keep the one configuration that a file has chosen, of those that it
-    would measure. Of one, it measures none.
-    """
-    tuner: Any = getattr(import_module("triton.runtime.autotuner"), "Autotuner", None)
-    prune = getattr(tuner, "prune_configs", None)
-    if prune is None or prune.__module__ == __name__:
-        return
-
-    def prune_configs(self: Any, kwargs: Any) -> Any:
-        configs = [*prune(self, kwargs)]  # a function of the program may return any iterable
-        if len(configs) < 2:
-            return configs
-        with lock:
-            chosen = server.choice(self, kwargs, configs)
-        return configs if chosen is None else [chosen]
-
-    tuner.prune_configs = prune_configs
-
-
 def manager_class() -> Any:
     """Return the class of cache managers, whose base is Triton's."""
     made = globals().get("_CacheManager")
@@ -153,6 +134,7 @@ def manager_class() -> Any:
             if not override and not dump:
                 with lock:
                     install()
+                    end_measurement(server)
 
         def _cache(self) -> Any:
             """Return Triton's own manager. It makes a folder, which no kernel of a file needs."""
