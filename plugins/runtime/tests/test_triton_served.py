@@ -138,6 +138,19 @@ def test_a_recorded_specialization_is_not_compiled_and_any_other_is(way: str) ->
 
 
 @pytest.mark.row("R60")
+def test_the_line_at_the_end_has_four_kernels_and_the_number_of_the_others() -> None:
+    write("k.devmod", module("add", b"1"))
+    script = "import kernels_of_test as k\nfor each in {}: k.add.launch(each, 'i32')"
+    kinds = ["*fp16", "*bf16", "*i8", "*i16", "*i32"]
+    for number, others in ((5, "1 other"), (6, "2 others")):
+        names = [*kinds, "*i64"][:number]
+        _, error = run(script.format(names), DEVMOD_TRITON="k.devmod", **MANAGER)
+        assert error.startswith(f"devmod: Triton compiled {number} kernels not in 'k.devmod': ")
+        assert error.count("no file has these arguments") == 4
+        assert error.endswith(f"; and {others} (DEVMOD_LOG=debug)\n")
+
+
+@pytest.mark.row("R60")
 def test_a_changed_source_is_compiled(folder: Path) -> None:
     write("k.devmod", module("add", b"old"), module("scale", b"old"))
     launches = LAUNCHES.replace(', k.add.launch("*fp16", "i32")', "")

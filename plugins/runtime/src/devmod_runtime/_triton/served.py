@@ -368,7 +368,8 @@ class Server:
             return
         shown = [f"{name}: {reason}" for name, reason in self.compiled.items()][:_MAX_REPORTED]
         if len(self.compiled) > _MAX_REPORTED:
-            shown.append(f"and {len(self.compiled) - _MAX_REPORTED} others (DEVMOD_LOG=debug)")
+            others = count_text(len(self.compiled) - _MAX_REPORTED, "other")
+            shown.append(f"and {others} (DEVMOD_LOG=debug)")
         count = count_text(len(self.compiled), "kernel")
         with suppress(OSError, ValueError):
             print(
