@@ -206,7 +206,8 @@ def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
         "(devmod triton record -t TARGET -o FILE.devmod)": {
             "function": "packaged_kernels:test.<locals>.add"
         },
-        "expected a function with @triton.jit, got function": {
+        "packaged_kernels:kernel is a function without @triton.jit here. Its package may not use Triton without a GPU: compile it in the run that "
+        "records it (devmod triton record -t TARGET -o FILE.devmod)": {
             "function": "packaged_kernels:kernel"
         },
         "the record has packaged_kernels:add with the arguments 'x', and the function has 'x', 'y', 'out', 'n', 'BLOCK': record again": {

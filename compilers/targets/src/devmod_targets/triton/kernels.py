@@ -13,6 +13,7 @@ import os
 import re
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from devmod.backend import RLock, temporary_folder
@@ -263,7 +264,7 @@ def find_function(path: str) -> Any:
     Raises
     ------
     CompileError
-        There is no such module or function.
+        There is no such module or function, or Triton does not have it.
     """
     module, _, name = path.partition(":")
     if "<locals>" in name:
@@ -281,6 +282,11 @@ def find_function(path: str) -> Any:
         found = getattr(found, each, None)
     if found is None:
         raise CompileError(f"{path} is gone: the module has no {name!r}. Record again")
+    if isinstance(found, FunctionType):  # as in vLLM
+        raise CompileError(
+            f"{path} is a function without @triton.jit here. Its package may not use Triton without a GPU: compile it in the run that "
+            "records it (devmod triton record -t TARGET -o FILE.devmod)"
+        )
     return found
 
 
