@@ -285,6 +285,37 @@ def test_damaged_files_and_those_that_a_policy_refuses_serve_nothing(folder: Pat
     assert lines[1] == "[]"
 
 
+@pytest.mark.row("R60")
+def test_another_file_serves_a_kernel_that_is_damaged_in_the_first(folder: Path) -> None:
+    launch = "import kernels_of_test as k, triton\nprint(k.add.launch('*fp32', 'i32'))"
+    paths = {"DEVMOD_TRITON": f"first.devmod{os.pathsep}second.devmod", "DEVMOD_LOG": "debug"}
+    for name in ("first", "second"):
+        write(f"{name}.devmod", module("add", f"the code of {name}".encode()))
+    assert run(launch, **paths, **MANAGER)[0] == ["b'the code of first'"]
+    path = folder / "first.devmod"
+    path.write_bytes(path.read_bytes().replace(b"code of", b"evil of"))
+    lines, error = run(launch, **paths, **MANAGER)
+    assert lines == ["b'the code of second'"]
+    assert "Get the file again from where it came. Another file has the kernel\n" in error
+    path = folder / "second.devmod"
+    path.write_bytes(path.read_bytes().replace(b"code of", b"evil of"))
+    lines, error = run(launch, **paths, **MANAGER)
+    assert lines == ["b'compiled'"]
+    assert f"{str(path)!r}: the cuda module with 'add." in error
+
+
+@pytest.mark.row("R60")
+def test_a_file_that_the_variable_names_is_missing(folder: Path) -> None:
+    script = (
+        "import kernels_of_test as k\ntry:\n    k.add.launch('*fp32', 'i32')\n"
+        "except OSError as error:\n    print(error, error.__notes__)\n"
+    )
+    lines, _ = run(script, DEVMOD_TRITON="missing.devmod", **MANAGER)
+    note = "DEVMOD_TRITON names it. Correct the path there, or unset the variable: then Triton compiles its kernels"
+    path = str(folder / "missing.devmod")
+    assert lines == [f"[Errno 2] No such file or directory: {path!r} {[note]}"]
+
+
 def test_what_cannot_be_served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_runtime import triton
 

@@ -126,8 +126,15 @@ class Server:
     def open_all(self) -> None:
         """Open the files that DEVMOD_TRITON names."""
         for word in words():
-            if word != STRICT:
+            if word == STRICT:
+                continue
+            try:
                 self.open(os.path.abspath(word))
+            except OSError as error:
+                error.add_note(
+                    f"{VARIABLE} names it. Correct the path there, or unset the variable: then Triton compiles its kernels"
+                )
+                raise
 
     def open_installed(self) -> bool:
         """Open the bundles with kernels of Triton that packages have by an entry point in
@@ -193,7 +200,20 @@ class Server:
         if not modules:
             return self._difference(parts)
         is_text = os.environ.get("CUDA_FORCE_PTX_JIT") == "1"
-        module = min(modules, key=lambda each: (each.format == "ptx") != is_text)
+        modules = sorted(modules, key=lambda each: (each.format == "ptx") != is_text)
+        return self._first_whole(modules, seen)
+
+    def _first_whole(self, modules: list[Any], seen: Seen) -> _Answer:
+        """Return the kernel of the first module that is not damaged, and that no policy refuses."""
+        for module in modules[:-1]:
+            try:
+                return self._answer_of(module, seen)
+            except DevmodError as error:
+                debug(f"{error}. Another file has the kernel")
+        return self._answer_of(modules[-1], seen)
+
+    def _answer_of(self, module: Any, seen: Seen) -> _Answer:
+        parts = seen.parts
         _check(module)
         entry = _entry_of(module)
         if entry["parts"] != parts._asdict():
