@@ -42,10 +42,17 @@ def test_other_bits_a_missing_launch_and_a_compile_are_problems() -> None:
 
 def test_the_commands_of_the_suites(tmp_path: Path) -> None:
     (tmp_path / "python/tutorials").mkdir(parents=True)
-    for name in ("01-add.py", "06-attention.py", "08-gemm.py"):
+    for name in ("01-add.py", "06-attention.py", "08-gemm.py", "10-scaled.py", "11-launch.py"):
         (tmp_path / "python/tutorials" / name).touch()
-    ((_, tutorial),) = triton_packages.commands("tutorials", tmp_path)
-    assert tutorial.endswith("01-add.py")
+    program, *others = triton_packages.commands("tutorials", tmp_path)
+    assert [Path(each).name for each in program] == ["triton_observed.py", "01-add.py"]
+    (launch,) = triton_packages.commands("dependent", tmp_path)
+    names = [[Path(each).name for each in command[1:]] for command in (*others, launch)]
+    assert names == [
+        ["triton_tutorials.py", "06-attention.py"],
+        ["triton_tutorials.py", "08-gemm.py"],
+        ["triton_tutorials.py", "11-launch.py"],
+    ]
     (language,) = triton_packages.commands("language", tmp_path)
     assert language[-1].endswith("test_core.py")
     assert f"faulthandler_timeout={triton_packages.SECONDS['test']}" in language

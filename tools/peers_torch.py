@@ -24,6 +24,8 @@ DRIVER.cuMemFree_v2.argtypes = (ctypes.c_uint64,)
 launch_kernel = CudaLauncher.__call__
 #: During a launch: storages by their address, with the address of the copy.
 copies: dict[int, tuple[torch.UntypedStorage, int]] | None = None
+#: Storages whose addresses a program has in a tensor of pointers, as in `copies`, in all launches.
+addressed: dict[int, tuple[torch.UntypedStorage, int]] = {}
 
 
 def check(code: int) -> None:
@@ -37,30 +39,38 @@ def check(code: int) -> None:
 def launch(*arguments: Any) -> None:
     """Launch a kernel, wait for it, and copy its tensors back."""
     global copies
-    copies = {}
+    copies = dict(addressed)
     try:
+        for host, (storage, device) in addressed.items():
+            check(DRIVER.cuMemcpyHtoD_v2(device, host, storage.nbytes()))
         launch_kernel(*arguments)
         check(DRIVER.cuCtxSynchronize())
         for host, (storage, device) in copies.items():
             check(DRIVER.cuMemcpyDtoH_v2(host, device, storage.nbytes()))
     finally:
-        for _, device in copies.values():
-            DRIVER.cuMemFree_v2(device)
+        for host in copies.keys() - addressed.keys():
+            DRIVER.cuMemFree_v2(copies[host][1])
         copies = None
 
 
 def data_ptr(tensor: torch.Tensor) -> int:
     """Return the address of a tensor, in a launch that of its copy."""
-    storage = tensor.untyped_storage()
-    host = start = int(storage.data_ptr())
-    if copies is not None and host:
-        if host not in copies:
-            device = ctypes.c_uint64()
-            check(DRIVER.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(storage.nbytes())))
-            copies[host] = storage, device.value
-            check(DRIVER.cuMemcpyHtoD_v2(device, host, storage.nbytes()))
-        start = copies[host][1]
+    start = int(tensor.untyped_storage().data_ptr())
+    if copies is not None and start:
+        start = copy_of(tensor, copies)
     return start + int(tensor.storage_offset() * tensor.element_size())
+
+
+def copy_of(tensor: torch.Tensor, known: dict[int, tuple[torch.UntypedStorage, int]]) -> int:
+    """Return the address of the copy of a tensor's storage, made if it is not among the known."""
+    storage = tensor.untyped_storage()
+    host = int(storage.data_ptr())
+    if host not in known:
+        device = ctypes.c_uint64()
+        check(DRIVER.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(storage.nbytes())))
+        known[host] = storage, device.value
+        check(DRIVER.cuMemcpyHtoD_v2(device, host, storage.nbytes()))
+    return known[host][1]
 
 
 class OnCpu(TorchFunctionMode):  # type: ignore[misc]

@@ -29,13 +29,19 @@ SUITE = {
         *("liger-kernel==0.8.5", "flash-linear-attention==0.6.0"),
     ]
 }
-#: The GPU of the simulator has no wgmma. So it is not of sm_90.
+#: The GPU of the simulator has no wgmma. So it is not of sm_90, except for a suite without products
+#: of matrices, whose launches need it.
 ARCH = "89"
+ARCHES = {"dependent": "90"}
+#: The tutorials with kernels of tensor descriptors and of scales of blocks. The simulator has no
+#: tcgen05. So they are compiled, and not launched.
+ONLY_COMPILED = ("06", "08", "09", "10")
 TARGETS = ("cuda -arch=sm_80", "cuda -arch=sm_90", "cuda -arch=sm_100", "rocm -arch=gfx942")
 #: The most seconds of a program, and of a test.
 SECONDS = {"program": 900, "test": 120}
 _UNIT = "python/test/unit/language/test_core.py"
 _KERNELS = "python/triton_kernels"
+_TUTORIALS = "python/tutorials"
 
 
 def commands(suite: str, sources: Path) -> Iterator[list[str]]:
@@ -46,8 +52,13 @@ def commands(suite: str, sources: Path) -> Iterator[list[str]]:
     pytest.append("--tb=native")
     pytest[-6] += str(SECONDS["test"])
     if suite == "tutorials":
-        for path in sorted((sources / "python/tutorials").glob("0[1-57]-*.py")):
+        for path in sorted((sources / _TUTORIALS).glob("0[1-57]-*.py")):
             yield [observed, str(path)]
+        for path in sorted((sources / _TUTORIALS).glob("0[689]-*.py")):
+            yield [observed, str(TOOLS / "triton_tutorials.py"), str(path)]
+    elif suite == "dependent":
+        for path in (sources / _TUTORIALS).glob("11-*.py"):
+            yield [observed, str(TOOLS / "triton_tutorials.py"), str(path)]
     elif suite == "language":
         yield [*pytest, str(sources / _UNIT)]
     elif suite == "triton_kernels":
@@ -61,7 +72,11 @@ Lines = dict[str, dict[str, Any]]
 HEAD = """\
 | suite | equal bits | compiles | median before a first launch | measured configurations | from the file: compiles | median | measured |
 |---|---|---|---|---|---|---|---|"""
-SUITES = ("tutorials", "language", "triton_kernels", "liger", "fla")
+SUITES = ("tutorials", "dependent", "language", "triton_kernels", "liger", "fla")
+
+
+#: The name of what is compiled alone.
+COMPILED = "compiled"
 
 
 class Run:
@@ -87,17 +102,18 @@ class Run:
             "DEVMOD_CACHE_DIR": str(self.work / "devmod"),
             "TRITON_DEFAULT_FP_FUSION": "1",
         }
+        arch = ARCHES.get(self.suite, ARCH)
         for number, command in enumerate(commands(self.suite, self.sources)):
             # The simulator sets a folder of Triton's cache.
             inner = ["env", f"TRITON_CACHE_DIR={cache}", f"PYTHONPATH={path}"]
             inner += [each.replace("NUMBER", str(number)) for each in words]
             inner += [str(self.python), *command]
-            outer = [str(self.python), "-P", "-m", "devmod", "simulate", "--arch", f"sm_{ARCH}"]
+            outer = [str(self.python), "-P", "-m", "devmod", "simulate", "--arch", f"sm_{arch}"]
             ended, output = execute(
                 [*outer, "--", *inner],
                 own | variables,
                 self.work,
-                SECONDS["program"] if len(command) == 2 else None,
+                SECONDS["program"] if "pytest" not in command else None,
             )
             last = " ".join(output.split())[-160:]
             print(f"{self.suite} {name}: {Path(command[-1]).name}: {ended}: {last}", flush=True)
@@ -114,7 +130,7 @@ def compare(python: Path, suite: str, sources: Path) -> None:
     work.mkdir(parents=True)
     run = Run(python, suite, sources, work)
     record = [str(python), "-P", "-m", "devmod", "triton", "record"]
-    target = f"cuda -arch=compute_{ARCH}"
+    target = f"cuda -arch=compute_{ARCHES.get(suite, ARCH)}"
     compiled = run("jit")
     run("record", *record, "-t", target, "-o", str(work / "kNUMBER.devmod"), "--")
     served = run(
@@ -168,15 +184,50 @@ def build(python: Path, suite: str, sources: Path) -> None:
         print(f"| {suite} | {' '.join(lines)} | {size:,} bytes | {seconds:.0f} s | {ended} |")
 
 
+def compile_tutorials(python: Path, sources: Path) -> None:
+    """Print what is compiled of the tutorials that cannot be launched, for each architecture."""
+    work = FOLDER / "triton-compiled"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    devmod = [str(python), "-P", "-m", "devmod"]
+    for number in ONLY_COMPILED:
+        for path in (sources / _TUTORIALS).glob(f"{number}-*.py"):
+            output = work / f"{number}.devmod"
+            record = [*devmod, "triton", "record", "-o", str(output)]
+            for target in TARGETS:
+                record += ["-t", target]
+            program = [str(TOOLS / f"triton_{each}.py") for each in ("observed", "tutorials")]
+            simulated = [*devmod, "simulate", "--arch", "sm_100", "--", *record, "--", str(python)]
+            variables = {
+                "COMPILE_ONLY": "1",
+                "OBSERVED": os.devnull,
+                "PYTHONPATH": str(TOOLS),
+                "DEVMOD_CACHE_DIR": str(work / "devmod"),
+            }
+            began = time.perf_counter()
+            ended, text = execute(
+                [*simulated, *program, str(path)], variables, work, SECONDS["program"]
+            )
+            seconds = time.perf_counter() - began
+            size = output.stat().st_size if output.exists() else 0
+            lines = [line for line in text.splitlines() if "cuda -arch" in line or "rocm" in line]
+            print(f"{path.name}: {ended}, {size:,} bytes, {seconds:.0f} s", *lines, sep="\n  ")
+            (work / f"{number}.txt").write_text(text, encoding="utf-8")
+
+
 def main(names: Sequence[str]) -> None:
     """Run suites."""
     for name in names:
-        if name not in SUITES:
-            raise SystemExit(f"there is no suite {name!r}; there is: {', '.join(SUITES)}")
+        if name not in (*SUITES, COMPILED):
+            known = ", ".join((*SUITES, COMPILED))
+            raise SystemExit(f"there is no suite {name!r}; there is: {known}")
     sources = Path(os.environ.get("TRITON", ROOT)).resolve()
     python = environment("triton-packages", SUITE)
     print(HEAD)
-    for name in names or SUITES:
+    for name in names or (*SUITES, COMPILED):
+        if name == COMPILED:
+            compile_tutorials(python, sources)
+            continue
         compare(python, name, sources)
         build(python, name, sources)
 
