@@ -160,6 +160,10 @@ INNOCENTS |= {
     "asynchronous copies": f"{COPY} cp.async.cg.shared.global [%u], [%z], 16; {COPIED}",
     "asynchronous copies of some bytes": f"""{COPY} mul.lo.u32 %s, %v, 5; and.b32 %s, %s, 31;
         cp.async.cg.shared.global [%u], [%z], 16, %s; {COPIED}""",
+    "asynchronous copies with a policy": f"""{COPY} mov.b64 %o, 4;
+        cp.async.cg.shared.global.L2::cache_hint [%u], [%z], 16, %o; {COPIED}""",
+    "asynchronous copies of some lanes": f"""{COPY} setp.lt.u32 %p, %t, 2;
+        cp.async.cg.shared.global [%u], [%z], 16, %p; {COPIED}""",
 }
 
 FAULTS = {

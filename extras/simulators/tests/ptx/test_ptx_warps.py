@@ -10,7 +10,7 @@ from cuda_sources import run_source
 from numpy.testing import assert_array_equal
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import Launch, Machine, run_ptx
+from devmod_simulators.ptx import Launch, Machine, PtxError, run_ptx
 
 
 @pytest.fixture
@@ -287,6 +287,86 @@ def test_asynchronous_copies() -> None:
     run_source(source, 1, 64, [x, o, p])
     assert_array_equal(o, x[::-1])
     assert_array_equal(p, x[np.arange(64) ^ 1])
+
+
+POLICY = """.version 8.0 .target sm_90 .address_size 64
+.visible .entry k(.param .u64 x, .param .u64 o) {
+    .reg .b64 %x, %o, %p; .reg .b32 %t, %s, %a, %b, %c, %d; .reg .pred %q;
+    .shared .align 16 .b32 s[32];
+    ld.param.u64 %x, [x]; ld.param.u64 %o, [o]; mov.u32 %t, %tid.x;
+    mad.wide.u32 %x, %t, 16, %x; mad.wide.u32 %o, %t, 16, %o;
+    shl.b32 %s, %t, 4; mov.u32 %a, s; add.u32 %s, %s, %a;
+    mov.b64 %p, 5; setp.eq.u32 %q, %t, 3; """
+POLICY_END = "cp.async.wait_all; ld.shared.v4.u32 {%a, %b, %c, %d}, [%s]; st.v4.b32 [%o], {%a, %b, %c, %d}; ret; }"
+COPY = "cp.async.cg.shared.global"
+ROW = np.arange(1, 33, dtype=np.uint32).reshape(8, 4) * 0x01030507
+THIRD = np.arange(8)[:, None] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    {
+        "a copy": (f"{COPY}.L2::cache_hint.L2::128B [%s], [%x], 16, %p;", ROW),
+        "a copy of some bytes": (
+            f"mov.b32 %a, 8; {COPY}.L2::cache_hint [%s], [%x], 16, %a, %p;",
+            ROW * [1, 1, 0, 0],
+        ),
+        "a copy of lanes": (f"{COPY}.L2::cache_hint [%s], [%x], 16, %q, %p;", ROW * ~THIRD),
+        "a copy of other lanes": (f"{COPY} [%s], [%x], 16, !%q;", ROW * THIRD),
+        "a load": (
+            "ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32 {%a, %b, %c, %d}, [%x], %p;"
+            "st.shared.v4.b32 [%s], {%d, %c, %b, %a};",
+            ROW[:, ::-1],
+        ),
+        "a store": (
+            "st.global.L2::cache_hint.v2.b32 [%x], {%t, 7}, %p; ld.v4.u32 {%a, %b, %c, %d}, [%x];"
+            "st.shared.v4.b32 [%s], {%a, %b, %c, %d};",
+            np.column_stack([np.arange(8), np.full(8, 7), ROW[:, 2:]]),
+        ),
+        "atomics": (
+            "red.global.L2::cache_hint.add.u32 [%x], 9, %p;"
+            "atom.global.add.L2::cache_hint.u32 %a, [%x], 1, %p;"
+            "atom.global.cas.L2::cache_hint.b32 %b, [%x+4], %t, 1, %p;"
+            "ld.global.u32 %c, [%x]; st.shared.v4.b32 [%s], {%a, %b, %c, 0};",
+            np.column_stack([ROW[:, 0] + 9, ROW[:, 1], ROW[:, 0] + 10, np.zeros(8)]),
+        ),
+        "a copy of a block": (
+            f"{COPY} [%s], [%x], 16;"
+            "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%o], [%s], 16, %p;"
+            "cp.async.bulk.wait_group 0; ld.global.v4.u32 {%a, %b, %c, %d}, [%o];"
+            "st.shared.v4.b32 [%s], {%b, %a, %d, %c};",
+            ROW[:, [1, 0, 3, 2]],
+        ),
+    }.values(),
+)
+def test_a_policy_for_a_cache_changes_no_result(body: str, expected: np.ndarray) -> None:
+    out = np.zeros((8, 4), np.uint32)
+    run_ptx(POLICY + body + POLICY_END, "k", 1, 8, [ROW.copy(), out])
+    assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("policy", ["", ", %a", ", [%x]"])
+def test_a_policy_for_a_cache_is_a_register(policy: str) -> None:
+    body = f"ld.global.L2::cache_hint.u32 %a, [%x]{policy};"
+    with pytest.raises(PtxError) as raised:
+        run_ptx(POLICY + body + POLICY_END, "k", 1, 8, [ROW.copy(), ROW.copy()])
+    assert str(raised.value) == (
+        "CUDA_ERROR_INVALID_PTX: line 8: ld.global.L2::cache_hint.u32: the last operand is no "
+        "64-bit register with a cache policy"
+    )
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%s], [%x], 16, [%s], 3;",
+        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%o], [%s], 16, %a;",
+    ],
+)
+def test_a_bulk_copy_to_several_blocks_or_of_some_bytes_is_not_supported(opcode: str) -> None:
+    with pytest.raises(PtxError, match=r"NOT_SUPPORTED.*cp\.async\.bulk.* lacks this instruction"):
+        run_ptx(POLICY + opcode + POLICY_END, "k", 1, 8, [ROW.copy(), ROW.copy()])
 
 
 @pytest.mark.volume_but

@@ -74,6 +74,13 @@ def fits(operand: Any, dtype: DType) -> bool:
     return isinstance(operand, Integer | Float)
 
 
+def is_predicate(operand: Any) -> bool:
+    """Return whether an operand is a predicate, or the inverse of one."""
+    if isinstance(operand, Negation):
+        return True
+    return isinstance(operand, Register) and operand.dtype == PRED
+
+
 class Decoder:
     """One instruction while it is decoded. It collects the registers that the instruction reads and
     writes.
@@ -90,9 +97,18 @@ class Decoder:
         self.parts = instruction.parts
         self.operands = instruction.operands
         self.modifiers = set(self.parts[1:])
+        if "L2::cache_hint" in self.modifiers:
+            self.operands = self._before_policy()
         self.types = [part for part in self.parts[1:] if part in DTYPES]
         self.reads: set[int] = set()
         self.writes: set[int] = set()
+
+    def _before_policy(self) -> list[Any]:
+        """Return the operands without the last one, which is a policy for a cache."""
+        *operands, policy = self.operands
+        if not isinstance(policy, Register) or policy.dtype.itemsize != 8:
+            raise self.invalid("the last operand is no 64-bit register with a cache policy")
+        return operands
 
     @property
     def type(self) -> str:

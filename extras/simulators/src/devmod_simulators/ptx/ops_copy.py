@@ -8,12 +8,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Step, operation
+from devmod_simulators.ptx.decoder import Decoder, Source, Step, is_predicate, operation
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_mbarrier import arrive, changing, expect, shared_offset, update
 from devmod_simulators.ptx.ops_memory import load, save
 from devmod_simulators.ptx.ops_tensor import tensor_copy
-from devmod_simulators.ptx.ptx_types import S64, U8, U32, U64, UNSIGNED, Array, DType, Integer
+from devmod_simulators.ptx.ptx_types import (
+    PRED,
+    S64,
+    U8,
+    U32,
+    U64,
+    UNSIGNED,
+    Array,
+    DType,
+    Integer,
+)
 
 
 @operation("cp")
@@ -48,8 +58,8 @@ def _cp(decoder: Decoder) -> Step:
     put = save("shared", dtype, count)
     copy_bytes = _copier("global", "shared", U8)
     length = None
-    if len(decoder.operands) > 3:
-        length = decoder.source(3, U32)
+    if decoder.count(3, 4) > 3:
+        length = _length(decoder, size)
 
     def run(lanes: Lanes) -> None:
         to = target(lanes)
@@ -63,6 +73,16 @@ def _cp(decoder: Decoder) -> Step:
         copy_bytes(lanes, lengths.astype(S64), to, of)
 
     return run
+
+
+def _length(decoder: Decoder, size: int) -> Source:
+    """Return the function for the bytes that cp.async copies, which the instruction has as a
+    number, or as a predicate of the lanes that copy none.
+    """
+    if not is_predicate(decoder.operands[3]):
+        return decoder.source(3, U32)
+    ignores = decoder.source(3, PRED)
+    return lambda lanes: np.where(ignores(lanes), U32.type(0), U32.type(size))
 
 
 def _copier(
@@ -97,6 +117,8 @@ def bulk_copy(decoder: Decoder) -> Step:
         return lambda lanes: None
     if decoder.parts[3] == "tensor":
         return tensor_copy(decoder)
+    if decoder.has("multicast::cluster") or decoder.has("cp_mask"):
+        raise decoder.unsupported()
     to, _, _ = decoder.parts[3].partition("::")
     source, _, _ = decoder.parts[4].partition("::")
     target = decoder.address(0)

@@ -21,7 +21,8 @@ from devmod_simulators.ptx.compiled.context import (
 )
 from devmod_simulators.ptx.compiled.emit import constant, vector
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
-from devmod_simulators.ptx.compiled.operations import operation, width_of
+from devmod_simulators.ptx.compiled.operations import choose, operation, width_of
+from devmod_simulators.ptx.decoder import is_predicate
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ops_memory import space_of, used_parts
 from devmod_simulators.ptx.ops_system import call_of
@@ -568,7 +569,7 @@ def _cp(e: Emitter, d: Decoder) -> None:
     if d.parts[2] in ("commit_group", "wait_group", "wait_all"):
         return
     size = d.operands[2]
-    if not isinstance(size, Integer) or size.value not in (4, 8, 16) or d.has("L2::cache_hint"):
+    if not isinstance(size, Integer) or size.value not in (4, 8, 16):
         raise UnsupportedError("this form")
     width = 8 * min(size.value, 8)
     count = 8 * size.value // width
@@ -585,7 +586,14 @@ def _cp(e: Emitter, d: Decoder) -> None:
     site(e, d, LOAD, SPACES["global"], 8, 1)
     places, lengths = e.slot(vector(64), 10), e.slot(vector(32), 11)
     e.line(f"store {vector(64)} {source}, ptr {places}, align 8")
-    e.line(f"store {vector(32)} {e.source(d.operands[3], 32)}, ptr {lengths}, align 8")
+    length = d.operands[3]
+    if is_predicate(length):
+        copied = choose(
+            e, e.source(length, 1), vector(32), "zeroinitializer", constant(size.value, 32)
+        )
+    else:
+        copied = e.source(length, 32)
+    e.line(f"store {vector(32)} {copied}, ptr {lengths}, align 8")
     Access(e, put, "shared", target).slow("copy", e.mask(), places, lengths)
 
 
