@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 import commands
+import ptx_instructions
 import rocm_functions
 import rows
 
@@ -16,6 +17,7 @@ import rows
 SECTIONS: dict[str, Callable[[], str]] = {
     "command-line.md": commands.section_of_all,
     "contract.md": rows.section,
+    "cuda-without-a-gpu.md": ptx_instructions.section,
     "rocm.md": rocm_functions.section,
 }
 

@@ -257,7 +257,7 @@ def test_what_is_not_compiled_is_interpreted() -> None:
     body = "vabsdiff2.u32.u32.u32 %v, %v, %u, %u; st.global.u32 [%y], %v;"
     assert launched(body, 1, 3).tolist() == [0, 1, 2]
     assert executed() == (0, 1)
-    assert engines.reasons == {"k": "vabsdiff2.u32.u32.u32"}
+    assert engines.reasons == {"k": "vabsdiff2.u32.u32.u32: rare"}
 
 
 class Damaged(ModuleType):

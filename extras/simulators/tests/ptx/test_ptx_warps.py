@@ -356,19 +356,6 @@ def test_a_policy_for_a_cache_is_a_register(policy: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "opcode",
-    [
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%s], [%x], 16, [%s], 3;",
-        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%o], [%s], 16, %a;",
-    ],
-)
-def test_a_bulk_copy_to_several_blocks_or_of_some_bytes_is_not_supported(opcode: str) -> None:
-    with pytest.raises(PtxError, match=r"NOT_SUPPORTED.*cp\.async\.bulk.* lacks this instruction"):
-        run_ptx(POLICY + opcode + POLICY_END, "k", 1, 8, [ROW.copy(), ROW.copy()])
-
-
 @pytest.mark.volume_but
 @pytest.mark.parametrize("bytes_each", [0, 16])
 def test_a_bulk_copy_may_have_no_bytes(bytes_each: int) -> None:

@@ -17,6 +17,7 @@ from devmod_simulators.ptx.ends import Branch, Leave
 from devmod_simulators.ptx.engines import execute
 from devmod_simulators.ptx.execution import Execution
 from devmod_simulators.ptx.inflight import InFlight
+from devmod_simulators.ptx.instructions import ADDRESSES, DESCRIPTORS, names
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import STREAM_ORDERED, Access, Arena, Memory
 from devmod_simulators.ptx.ops_together import BarrierOperation, ClusterBarrier, WarpOperation
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 
 #: The checks that compiled code makes, and those that launches take no part in.
 _COMPILED = {"bounds", "align", "free", "leak", "copies", "volatile"}
-_PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
-_MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
+_PLAIN = names(*ADDRESSES)
+_MEMORY = _PLAIN | names(DESCRIPTORS) | {"call"}
 Ranges = list[tuple[int, int]]
 _NO_ACCESS = (
     "; this device has no access to it, which cuCtxEnablePeerAccess, cuMemPoolSetAccess or "

@@ -11,6 +11,7 @@ import numpy as np
 
 from devmod_simulators.ptx.columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from devmod_simulators.ptx.errors import PtxError, invalid_ptx
+from devmod_simulators.ptx.instructions import Form, Opcode, forms, opcode_of, strange_parts
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.memory import stepped
 from devmod_simulators.ptx.ptx_types import (
@@ -45,11 +46,12 @@ OPERATIONS: dict[str, Decode] = {}
 
 
 # Where to change: an instruction of the interpreter of PTX
-#   here: `extras/simulators/src/devmod_simulators/ptx/ops_*.py` (`operation`, or the table of the
-#     family), by family; `columns.py` there (`SPECIAL_REGISTERS`) for a special register
+#   here: a row of `extras/simulators/src/devmod_simulators/ptx/instructions.txt`, and `ops_*.py`
+#     there by family; `columns.py` there (`SPECIAL_REGISTERS`) for a special register
 #   also: `extras/simulators/src/devmod_simulators/ptx/compiled/operations.py` and its neighbours,
-#     unless `INTERPRETED` of `extras/simulators/tests/ptx/conftest.py` has it
-#   tests: `extras/simulators/tests/ptx/test_ptx_integers.py` and its neighbours, by family
+#     unless the row has a reason why the interpreter alone has it
+#   tests: `extras/simulators/tests/ptx/test_ptx_instructions.py`,
+#     `extras/simulators/tests/ptx/test_ptx_integers.py` and its neighbours, by family
 def operation(*names: str) -> Callable[[Decode], Decode]:
     """Register the decoder of instructions."""
 
@@ -93,15 +95,33 @@ class Decoder:
         self.function = function
         self.instruction = instruction
         self.opcode = instruction.opcode
-        self.root = instruction.root
-        self.parts = instruction.parts
+        opcode = opcode_of(instruction.opcode)
+        self.parts = opcode.parts
+        self.root = self.parts[0]
+        self.modifiers = opcode.modifiers
+        self.types = opcode.types
         self.operands = instruction.operands
-        self.modifiers = set(self.parts[1:])
         if "L2::cache_hint" in self.modifiers:
             self.operands = self._before_policy()
-        self.types = [part for part in self.parts[1:] if part in DTYPES]
+        self.form = self._form(opcode)
         self.reads: set[int] = set()
         self.writes: set[int] = set()
+
+    def _form(self, opcode: Opcode) -> Form:
+        """Return the form of the instruction, whose operands are as many as it has."""
+        form = opcode.form
+        if form is None:
+            if self.root not in forms():
+                raise self.unsupported()
+            strange = " ".join(f".{part}" for part in strange_parts(self.opcode))
+            what = f"{strange} of this instruction" if strange else "this form of the instruction"
+            raise self.unsupported(f"the interpreter lacks {what}")
+        counts = form.counts()
+        number = len(self.operands)
+        if counts is not None and not counts[0] <= number <= counts[1]:
+            expected = " or ".join(str(each) for each in sorted({*counts}))
+            raise self.invalid(f"expected {expected} operands, got {number}")
+        return form
 
     def _before_policy(self) -> list[Any]:
         """Return the operands without the last one, which is a policy for a cache."""
@@ -156,14 +176,6 @@ class Decoder:
         return PtxError(
             "CUDA_ERROR_NOT_SUPPORTED", f"line {self.instruction.line}: {self.opcode}: {reason}"
         )
-
-    def count(self, *numbers: int) -> int:
-        """Return the number of operands, after a check that it is one of `numbers`."""
-        if len(self.operands) not in numbers:
-            raise self.invalid(
-                f"expected {' or '.join(map(str, numbers))} operands, got {len(self.operands)}"
-            )
-        return len(self.operands)
 
     def operand(self, operand: Any) -> Any:
         """Return an operand, which may be given by its number."""

@@ -118,8 +118,6 @@ def _atom(decoder: Decoder) -> Step:
     position = 1 if returns else 0
     name = decoder.first(("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"))
     kind = decoder.type
-    if not name or decoder.has("async"):
-        raise decoder.unsupported()
     space, address, step = operand_of(decoder, position)
     dtype, update = _form(name, kind)
     destinations = decoder.vector(0) if returns else []

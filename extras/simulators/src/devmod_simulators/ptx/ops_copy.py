@@ -29,8 +29,6 @@ from devmod_simulators.ptx.ptx_types import (
 @operation("cp")
 def _cp(decoder: Decoder) -> Step:
     """Decode cp.async: the copy happens at once, so waiting for it does nothing."""
-    if decoder.parts[1] != "async":  # cp.reduce.async
-        raise decoder.unsupported()
     if decoder.has("bulk"):
         return bulk_copy(decoder)
     kind = decoder.parts[2]
@@ -58,7 +56,7 @@ def _cp(decoder: Decoder) -> Step:
     put = save("shared", dtype, count)
     copy_bytes = _copier("global", "shared", U8)
     length = None
-    if decoder.count(3, 4) > 3:
+    if len(decoder.operands) > 3:
         length = _length(decoder, size)
 
     def run(lanes: Lanes) -> None:
@@ -117,8 +115,6 @@ def bulk_copy(decoder: Decoder) -> Step:
         return lambda lanes: None
     if decoder.parts[3] == "tensor":
         return tensor_copy(decoder)
-    if decoder.has("multicast::cluster") or decoder.has("cp_mask"):
-        raise decoder.unsupported()
     to, _, _ = decoder.parts[3].partition("::")
     source, _, _ = decoder.parts[4].partition("::")
     target = decoder.address(0)

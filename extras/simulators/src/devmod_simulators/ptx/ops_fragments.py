@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, Source, put_all
+from devmod_simulators.ptx.decoder import Decoder, put_all
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_matrix import (
     Run,
@@ -92,12 +92,6 @@ def store_fragment(decoder: Decoder) -> Run:
     return run
 
 
-def _rows(decoder: Decoder, operand: int) -> Source:
-    if not decoder.has("m8n8") or not decoder.has("b16"):
-        raise decoder.unsupported()
-    return decoder.address(operand)
-
-
 def _places(
     lanes: Lanes, warps: "Warps", address: Array, number: int, transposed: bool
 ) -> list[Array]:
@@ -118,7 +112,7 @@ def load_matrix(decoder: Decoder) -> Run:
     """Decode ldmatrix: 8 by 8 matrices of 16-bit elements, whose rows have the addresses of eight
     lanes.
     """
-    address = _rows(decoder, 1)
+    address = decoder.address(1)
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
     transposed = decoder.has("trans")
     fetch = load("shared", U16 if transposed else U32)
@@ -137,7 +131,7 @@ def load_matrix(decoder: Decoder) -> Run:
 
 def store_matrix(decoder: Decoder) -> Run:
     """Decode stmatrix: the inverse of ldmatrix."""
-    address = _rows(decoder, 0)
+    address = decoder.address(0)
     sources = [decoder.source(part, U32) for part in decoder.vector(1)]
     transposed = decoder.has("trans")
     dtype = U16 if transposed else U32

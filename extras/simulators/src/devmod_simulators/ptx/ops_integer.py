@@ -24,6 +24,7 @@ from devmod_simulators.ptx.ptx_types import (
     Register,
 )
 
+_HALVES: dict[str, DType] = {"u16x2": U16, "s16x2": S16}
 _WIDER: dict[DType, DType] = {U16: U32, U32: U64, S16: S32, S32: S64}
 
 REDUCTIONS: dict[str, Any] = {
@@ -93,7 +94,6 @@ def compute(
     """Return the step of an instruction whose operands have the types `dtypes`; the result has the
     first one, unless `result` is given. With `scalars`, the function takes literals as such.
     """
-    decoder.count(len(dtypes) + 1)
     shape: tuple[int, ...] = (1,)
     has_register = isinstance(decoder.operands[1], Register)
     if scalars and has_register:
@@ -114,6 +114,11 @@ def clamped(value: Array, dtype: DType) -> Array:
     low = max(own.min, limits.min)
     high = min(own.max, limits.max)
     return np.clip(value, value.dtype.type(low), value.dtype.type(high)).astype(dtype)
+
+
+def saturated(function: Callable[..., Any], dtype: DType) -> Callable[[Array, Array], Array]:
+    """Return a function of two integers whose results are the nearest numbers of their type."""
+    return lambda a, b: clamped(function(a.astype(S64), b.astype(S64)), dtype)
 
 
 def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
@@ -182,16 +187,17 @@ def add_or_subtract(decoder: Decoder) -> Step:
     """Decode add, sub, addc and subc of integers."""
     root = decoder.root
     if root.endswith("c") or decoder.has("cc"):
-        decoder.count(3)
         dtype = decoder.unsigned
         return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype))
-    function = np.subtract if root == "sub" else np.add
-    if decoder.type in ("u16x2", "s16x2"):
-        return compute(decoder, [U32, U32], pairs(function, U16))
+    function: Callable[..., Any] = np.subtract if root == "sub" else np.add
+    half = _HALVES.get(decoder.type)
+    dtype = half or decoder.dtype
     if decoder.has("sat"):
-        return compute(
-            decoder, [S32, S32], lambda a, b: clamped(function(a.astype(S64), b.astype(S64)), S32)
-        )
+        function = saturated(function, dtype)
+    if half is not None:
+        return compute(decoder, [U32, U32], pairs(function, half))
+    if decoder.has("sat"):
+        return compute(decoder, [dtype, dtype], function)
     return compute(decoder, [usual_type(decoder)] * 2, function)
 
 
@@ -254,7 +260,6 @@ def multiply_add(decoder: Decoder) -> Step:
     """Decode mad of integers."""
     dtype, function, result = product(decoder)
     if decoder.has("cc") or decoder.root == "madc":
-        decoder.count(4)
         unsigned = UNSIGNED[result.itemsize]
         a, b, c = (
             decoder.source(number, kind) for number, kind in enumerate((dtype, dtype, unsigned), 1)
@@ -291,7 +296,10 @@ def _mul24(decoder: Decoder) -> Step:
 
     if decoder.root == "mul24":
         return compute(decoder, [dtype, dtype], multiply_24)
-    return compute(decoder, [dtype] * 3, lambda a, b, c: multiply_24(a, b) + c)
+    add: Callable[[Array, Array], Array] = np.add
+    if decoder.has("sat"):
+        add = saturated(add, dtype)
+    return compute(decoder, [dtype] * 3, lambda a, b, c: add(multiply_24(a, b), c))
 
 
 def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
@@ -315,13 +323,12 @@ def _rem(decoder: Decoder) -> Step:
 
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
     """Decode min and max of integers."""
-    half = {"u16x2": U16, "s16x2": S16}.get(decoder.type)
+    half = _HALVES.get(decoder.type)
+    if decoder.has("relu"):
+        extreme = function
+        function = lambda a, b: np.maximum(extreme(a, b), a.dtype.type(0))  # noqa: E731
     if half is not None:
         return compute(decoder, [U32, U32], pairs(function, half))
-    if decoder.has("relu"):
-        return compute(
-            decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0))
-        )
     return compute(decoder, [decoder.dtype] * 2, function)
 
 

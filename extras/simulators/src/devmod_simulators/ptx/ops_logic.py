@@ -9,6 +9,7 @@ import numpy as np
 
 from devmod_simulators.ptx.decoder import Decoder, Step, operation
 from devmod_simulators.ptx.formats import SMALLEST, any_nan, flush, reader, writer
+from devmod_simulators.ptx.instructions import WITHOUT_EFFECT, names
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_integer import REDUCTIONS, compute, usual_type
 from devmod_simulators.ptx.ops_move import joined
@@ -26,20 +27,6 @@ from devmod_simulators.ptx.ptx_types import (
     DType,
     Integer,
     Pair,
-)
-
-#: The instructions without an effect here.
-WITHOUT_EFFECT = (
-    "prefetch",
-    "prefetchu",
-    "membar",
-    "fence",
-    "nanosleep",
-    "griddepcontrol",
-    "pmevent",
-    "discard",
-    "applypriority",
-    "setmaxnreg",
 )
 
 
@@ -259,4 +246,4 @@ def nothing(decoder: Decoder) -> Step:
     return lambda lanes: None
 
 
-operation(*WITHOUT_EFFECT)(nothing)
+operation(*names(WITHOUT_EFFECT))(nothing)

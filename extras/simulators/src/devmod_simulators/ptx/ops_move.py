@@ -27,7 +27,6 @@ def split(value: Array, count: int) -> list[Array]:
 
 @operation("mov")
 def _mov(decoder: Decoder) -> Step:
-    decoder.count(2)
     destination, operand = decoder.operands
     dtype = decoder.unsigned
     if isinstance(operand, Vector):

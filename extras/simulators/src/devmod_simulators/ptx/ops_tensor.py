@@ -82,10 +82,6 @@ class TensorMap:
 def tensor_copy(decoder: Decoder) -> Step:
     """Decode cp.async.bulk.tensor in tile mode."""
     into_shared = decoder.parts[5].startswith("shared")
-    if any(
-        part.startswith(("im2col", "multicast", "gather4", "scatter4")) for part in decoder.parts
-    ):
-        raise decoder.unsupported()
     map_operand = 1 if into_shared else 0
     shared_operand = 1 - map_operand
     operand = decoder.operands[map_operand]

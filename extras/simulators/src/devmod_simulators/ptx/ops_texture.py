@@ -17,7 +17,18 @@ import numpy as np
 from devmod_simulators.ptx.decoder import Decoder, Step, operation, put_all
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ops_memory import load, read_bytes, save
-from devmod_simulators.ptx.ptx_types import F32, S32, S64, U32, U64, UNSIGNED, Address, Array, DType
+from devmod_simulators.ptx.ptx_types import (
+    DTYPES,
+    F32,
+    S32,
+    S64,
+    U32,
+    U64,
+    UNSIGNED,
+    Address,
+    Array,
+    DType,
+)
 
 #: magic, array, address, width, height, depth, pitch, dimensions, layered, format, channels,
 #: address modes, filter, flags; of a mipmapped array: levels, filter, bias, least and most level.
@@ -186,8 +197,6 @@ class _Operand:
 
     def __init__(self, decoder: Decoder, operand: Address, coordinate: DType, magic: bytes) -> None:
         self.geometry = decoder.first(_GEOMETRIES)
-        if not self.geometry:
-            raise decoder.unsupported("the interpreter lacks textures of this geometry")
         self.dimensions, self.layered = _GEOMETRIES[self.geometry]
         (coordinates,) = operand.more
         self.object = decoder.address(Address(operand.base, operand.offset))
@@ -216,10 +225,7 @@ class _Operand:
 
 @operation("tex")
 def _tex(decoder: Decoder) -> Step:
-    coordinate = {"f32": F32, "s32": S32}.get(decoder.types[-1])
-    is_kind_known = decoder.types[-2] in ("f32", "s32", "u32")
-    if coordinate is None or not is_kind_known or decoder.has("grad"):
-        raise decoder.unsupported()
+    coordinate = DTYPES[decoder.type]
     operand = decoder.operands[1]
     if len(operand.more) != 1:
         raise decoder.unsupported("the interpreter lacks textures with a sampler of their own")
@@ -255,8 +261,6 @@ class _Surface(_Operand):
     """The operands of an instruction on a surface: the object, the coordinates, the elements."""
 
     def __init__(self, decoder: Decoder, operand: int, elements: int) -> None:
-        if not decoder.has("b"):
-            raise decoder.unsupported()
         super().__init__(decoder, decoder.operands[operand], U32, b"surface")
         self.dtype = decoder.unsigned
         self.elements = decoder.vector(elements)

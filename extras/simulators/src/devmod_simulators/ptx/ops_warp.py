@@ -188,8 +188,11 @@ def _match(decoder: Decoder) -> Run:
 
 
 def _redux(decoder: Decoder) -> Run:
-    function = REDUCTIONS[decoder.first(REDUCTIONS)]
+    name = decoder.first(REDUCTIONS)
+    function = REDUCTIONS[name]
     dtype = DTYPES[decoder.type]
+    if dtype == F32 and not decoder.has("NaN"):
+        function = {"min": np.fmin, "max": np.fmax}[name]
     out = decoder.target(0, dtype)
     a = decoder.source(1, dtype)
 
@@ -202,7 +205,7 @@ def _redux(decoder: Decoder) -> Run:
         )[1].reshape(-1)
         order = np.argsort(sets, kind="stable")
         starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
-        if dtype == F32 and decoder.has("abs"):
+        if decoder.has("abs"):
             values = np.abs(values)
         out(lanes, function.reduceat(values[order], starts).astype(dtype)[sets])
 

@@ -450,8 +450,6 @@ def _param_key(
 def _ld(e: Emitter, d: Decoder) -> None:
     kind = d.type
     width = width_of(kind)
-    if kind == "b128":
-        raise UnsupportedError("128 bits")
     parts = d.vector(0)
     parameter = parameter_of(e, d.operands[1])
     if parameter is not None:
@@ -494,8 +492,6 @@ def _kernel_parameter(e: Emitter, d: Decoder, parts: list[Any], place: int) -> N
 @operation("st")
 def _st(e: Emitter, d: Decoder) -> None:
     width = width_of(d.type)
-    if width > 64:
-        raise UnsupportedError("128 bits")
     parts = d.vector(1)
     kind = f"b{width}" if d.type not in FLOATS else d.type
     parameter = parameter_of(e, d.operands[0])
@@ -532,13 +528,9 @@ def _atom(e: Emitter, d: Decoder) -> None:
     name = d.first(OPERATIONS)
     kind = d.type
     width = width_of(kind)
-    if not name or d.has("async") or len(d.vector(position + 1)) > 1 or width > 64:
-        raise UnsupportedError("this form")
     code = OPERATIONS.index(name)
     if kind in ("f32", "f64") and name == "add":
         code += 2 * len(OPERATIONS)
-    elif kind in FLOATS and name not in ("cas", "exch"):
-        raise UnsupportedError(kind)
     elif kind.startswith("s"):
         code += len(OPERATIONS)
     space = _space(e, d, position)
@@ -564,8 +556,6 @@ def _atom(e: Emitter, d: Decoder) -> None:
 @operation("cp")
 def _cp(e: Emitter, d: Decoder) -> None:
     """Add a copy, which happens at once as in the interpreter, so that nothing waits for it."""
-    if d.parts[1] != "async" or any(d.has(each) for each in ("bulk", "mbarrier")):
-        raise UnsupportedError("this form")
     if d.parts[2] in ("commit_group", "wait_group", "wait_all"):
         return
     size = d.operands[2]

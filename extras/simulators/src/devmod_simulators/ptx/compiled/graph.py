@@ -5,10 +5,11 @@ its function.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from devmod_simulators.ptx.ends import Branch, Call, Jump, Leave, Table
 from devmod_simulators.ptx.flow import order
+from devmod_simulators.ptx.instructions import opcode_of
 from devmod_simulators.ptx.ops_together import BarrierOperation, WarpOperation
 from devmod_simulators.ptx.ptx_types import aligned
 
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 MOST_INSTRUCTIONS = 20_000
 #: The most calls in each other.
 MOST_CALLS = 32
+
+
+#: What the end of a block is.
+_KINDS = {
+    Jump: "jump",
+    Branch: "branch",
+    Table: "table",
+    Leave: "leave",
+    Call: "call",
+    WarpOperation: "warp",
+    BarrierOperation: "barrier",
+}
 
 
 class UnsupportedError(Exception):
@@ -100,13 +113,17 @@ class Graph:
 
     def _unit(self, copy: Copy, block: Block) -> None:
         instructions = list(block.instructions)
+        for each in instructions:
+            form = opcode_of(each.opcode).form
+            if form is not None and form.interpreted:
+                raise UnsupportedError(f"{each.opcode}: {form.interpreted}")
         last = None
         if len(instructions) > len(block.steps):
             last = instructions.pop()
         self.count += len(block.instructions)
         if self.count > MOST_INSTRUCTIONS:
             raise UnsupportedError(f"more than {MOST_INSTRUCTIONS} instructions with all calls")
-        kind = _kind(block.end)
+        kind = _KINDS[type(block.end)]
         self.units.append(Unit(copy, block, instructions, kind, last, spins=block.spins))
 
     def _connect(self, unit: Unit, first: int, back: int) -> None:
@@ -153,20 +170,3 @@ class Graph:
             unit.taken = new.get(unit.taken, -1)
             unit.targets = [new[each] for each in unit.targets]
         self.units = units
-
-
-def _kind(end: Any) -> str:
-    """Return what the end of a block is."""
-    kinds = {
-        Jump: "jump",
-        Branch: "branch",
-        Table: "table",
-        Leave: "leave",
-        Call: "call",
-        WarpOperation: "warp",
-        BarrierOperation: "barrier",
-    }
-    kind = kinds.get(type(end))
-    if kind is None:
-        raise UnsupportedError(type(end).__name__)
-    return kind

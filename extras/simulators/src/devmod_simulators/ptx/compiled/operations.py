@@ -9,8 +9,8 @@ from devmod_simulators.ptx.compiled.context import LOOPS, MODES, ROUNDED
 from devmod_simulators.ptx.compiled.emit import constant, floats, vector
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.loops import loops
+from devmod_simulators.ptx.instructions import WITHOUT_EFFECT, names
 from devmod_simulators.ptx.memory import WINDOW_SHIFT, WINDOWS
-from devmod_simulators.ptx.ops_logic import WITHOUT_EFFECT
 from devmod_simulators.ptx.ops_memory import space_of
 from devmod_simulators.ptx.ptx_types import DTYPES, FLOATS, Integer, Pair, Vector
 
@@ -38,11 +38,8 @@ def operation(*names: str) -> Callable[[Execute], Execute]:
 
 def execute(e: Emitter, d: Decoder) -> None:
     """Add the code of an instruction."""
-    function = OPERATIONS.get(d.root)
-    if function is None:
-        raise UnsupportedError(d.opcode)
     try:
-        function(e, d)
+        OPERATIONS[d.root](e, d)
     except UnsupportedError as error:
         raise UnsupportedError(f"{d.opcode}: {error}") from None
 
@@ -55,13 +52,6 @@ def width_of(kind: str) -> int:
 def is_signed(kind: str) -> bool:
     """Return whether a PTX type is one of signed integers."""
     return kind.startswith("s")
-
-
-def refuse(d: Decoder, *modifiers: str) -> None:
-    """Raise the error that the engine does not compile a modifier."""
-    for each in modifiers:
-        if d.has(each):
-            raise UnsupportedError(f".{each}")
 
 
 def choose(e: Emitter, holds: str, kind: str, yes: str, no: str) -> str:
@@ -84,7 +74,6 @@ def intrinsic(e: Emitter, name: str, kind: str, *values: str, more: str = "") ->
 
 def integers(e: Emitter, d: Decoder, count: int, kind: str = "") -> list[str]:
     """Return the operands behind the destination."""
-    d.count(count + 1)
     kind = kind or d.type
     return [e.number(d.operands[n], kind) for n in range(1, count + 1)]
 
@@ -110,13 +99,14 @@ def _add_integers(e: Emitter, d: Decoder) -> None:
     if carries or d.has("cc"):
         e.target(d.operands[0], with_carry(e, d, a, b, width), kind)
         return
-    if kind.endswith("x2"):
-        value = of_halves(e, e.op(f"{name} <16 x i16> {halves(e, a)}, {halves(e, b)}"))
-    elif d.has("sat"):
-        value = intrinsic(e, f"s{name}.sat", of, a, b)
+    is_pair = kind.endswith("x2")
+    if is_pair:
+        of, a, b = "<16 x i16>", halves(e, a), halves(e, b)
+    if d.has("sat"):
+        value = intrinsic(e, f"{'s' if is_signed(kind) else 'u'}{name}.sat", of, a, b)
     else:
         value = e.op(f"{name} {of} {a}, {b}")
-    e.target(d.operands[0], value, kind)
+    e.target(d.operands[0], of_halves(e, value) if is_pair else value, kind)
 
 
 def with_carry(e: Emitter, d: Decoder, a: str, b: str, width: int) -> str:
@@ -159,14 +149,12 @@ def product(e: Emitter, d: Decoder) -> tuple[str, str]:
 
 def multiply(e: Emitter, d: Decoder) -> None:
     """Add mul of integers."""
-    d.count(3)
     value, kind = product(e, d)
     e.target(d.operands[0], value, kind)
 
 
 @operation("madc")
 def _multiply_add(e: Emitter, d: Decoder) -> None:
-    d.count(4)
     value, kind = product(e, d)
     width = width_of(kind)
     c = e.number(d.operands[3], kind)
@@ -181,7 +169,6 @@ def _multiply_add(e: Emitter, d: Decoder) -> None:
 
 @operation("mul24", "mad24")
 def _mul24(e: Emitter, d: Decoder) -> None:
-    refuse(d, "sat")
     kind = d.type
     change = "sext" if is_signed(kind) else "zext"
     parts = []
@@ -193,7 +180,11 @@ def _mul24(e: Emitter, d: Decoder) -> None:
         value = e.op(f"lshr {vector(64)} {value}, {constant(16, 64)}")
     value = e.op(f"trunc {vector(64)} {value} to {vector(32)}")
     if d.root == "mad24":
-        value = e.op(f"add {vector(32)} {value}, {e.number(d.operands[3], kind)}")
+        c = e.number(d.operands[3], kind)
+        if d.has("sat"):
+            value = intrinsic(e, "sadd.sat", vector(32), value, c)
+        else:
+            value = e.op(f"add {vector(32)} {value}, {c}")
     e.target(d.operands[0], value, kind)
 
 
@@ -232,15 +223,14 @@ def extreme_of_integers(e: Emitter, d: Decoder) -> None:
     sign = "s" if is_signed(kind) else "u"
     a, b = integers(e, d, 2)
     name = f"{sign}{d.root}"
-    if kind.endswith("x2"):
-        refuse(d, "relu")
-        value = of_halves(e, intrinsic(e, name, "<16 x i16>", halves(e, a), halves(e, b)))
-    else:
-        of = vector(width_of(kind))
-        value = intrinsic(e, name, of, a, b)
-        if d.has("relu"):
-            value = intrinsic(e, "smax", of, value, "zeroinitializer")
-    e.target(d.operands[0], value, kind)
+    of = vector(width_of(kind))
+    is_pair = kind.endswith("x2")
+    if is_pair:
+        of, a, b = "<16 x i16>", halves(e, a), halves(e, b)
+    value = intrinsic(e, name, of, a, b)
+    if d.has("relu"):
+        value = intrinsic(e, "smax", of, value, "zeroinitializer")
+    e.target(d.operands[0], of_halves(e, value) if is_pair else value, kind)
 
 
 @operation("sad")
@@ -310,7 +300,6 @@ def pair(d: Decoder) -> tuple[Any, Any]:
 
 @operation("shl", "shr")
 def _shift(e: Emitter, d: Decoder) -> None:
-    d.count(3)
     kind = d.type
     width = width_of(kind)
     of = vector(width)
@@ -551,12 +540,9 @@ def _field(e: Emitter, value: str, place: int, width: int, *, signed: bool) -> s
 
 @operation("mov")
 def _mov(e: Emitter, d: Decoder) -> None:
-    d.count(2)
     destination, operand = d.operands
     kind = d.type
     width = width_of(kind)
-    if kind == "b128":
-        raise UnsupportedError("128 bits")
     if isinstance(operand, Vector):
         each = width // len(operand.parts)
         value = ""
@@ -639,8 +625,6 @@ def compared(e: Emitter, d: Decoder, kind: str) -> str:
         a, b = (value_of(e, d, d.operands[number], kind) for number in (1, 2))
         of = floats(64 if kind == "f64" else 32)
         return e.op(f"fcmp {_ORDERED[d.first(_ORDERED)]} {of} {a}, {b}")
-    if kind.endswith("x2"):
-        raise UnsupportedError("pairs")
     a, b = (e.number(d.operands[number], kind) for number in (1, 2))
     table = _BITS | (_SIGNED if is_signed(kind) else _UNSIGNED)
     return e.op(f"icmp {table[d.first(table)]} {vector(width_of(kind))} {a}, {b}")
@@ -668,8 +652,6 @@ def _setp(e: Emitter, d: Decoder) -> None:
 @operation("set")
 def _set(e: Emitter, d: Decoder) -> None:
     result, kind = d.types
-    if result not in ("f32", "u32", "s32", "b32"):
-        raise UnsupportedError(result)
     holds = combined(e, d, compared(e, d, kind))
     true = 0x3F800000 if result == "f32" else -1
     e.target(
@@ -698,8 +680,6 @@ def value_of(
     e: Emitter, d: Decoder, operand: Any, kind: str, *, flushes: bool | None = None
 ) -> str:
     """Return an operand of a float type as vectors of float or double, flushed with .ftz."""
-    if kind not in _COMPUTED:
-        raise UnsupportedError(kind)
     raw = e.source(operand, 16) if kind == "bf16" else e.number(operand, kind)
     return value_from(e, raw, kind, d.has("ftz") if flushes is None else flushes)
 
@@ -745,7 +725,6 @@ def put_value(
 def raw_of(e: Emitter, d: Decoder, value: str, kind: str, flushes: bool) -> str:
     """Return the bits of a float type for floats that were computed."""
     of = floats(_COMPUTED[kind])
-    refuse(d, "satfinite")
     if d.has("sat"):
         above = e.op(f"fcmp ogt {of} {value}, zeroinitializer")
         value = choose(e, above, of, value, "zeroinitializer")
@@ -780,8 +759,6 @@ def each_number(
 ) -> None:
     """Compute one number of some operands, or each of a pair."""
     kind = d.type.removesuffix("x2")
-    if len(d.types) != 1 or kind not in _COMPUTED:
-        raise UnsupportedError(" ".join(d.types))
     if kind == d.type:
         values = [value_of(e, d, operand, kind) for operand in operands]
         put_value(e, d, compute(values, kind), kind)
@@ -823,15 +800,12 @@ def directed(e: Emitter, name: str, mode: str, width: int, values: list[str], ki
 
 def arithmetic(e: Emitter, d: Decoder, name: str, count: int) -> None:
     """Add an operation of floats with one rounding."""
-    d.count(count + 1)
     mode = d.rounding
 
     def compute(values: list[str], kind: str) -> str:
         of = floats(_COMPUTED[kind])
         is_short = kind in ("f16", "bf16")
         if mode != "rn":
-            if is_short:
-                raise UnsupportedError(mode)
             return directed(e, name, mode, _COMPUTED[kind], values, of)
         if name == "fma":
             if is_short:
@@ -931,8 +905,6 @@ def high_half(e: Emitter, value: str) -> str:
 @operation("rcp")
 def _rcp(e: Emitter, d: Decoder) -> None:
     kind = d.type
-    if kind not in ("f32", "f64"):
-        raise UnsupportedError(kind)
     of = floats(_COMPUTED[kind])
     a = value_of(e, d, d.operands[1], kind)
     if d.rounding != "rn" and not (d.has("approx") and kind == "f64"):
@@ -947,8 +919,6 @@ def _rcp(e: Emitter, d: Decoder) -> None:
 @operation("rsqrt")
 def _rsqrt(e: Emitter, d: Decoder) -> None:
     kind = d.type
-    if kind not in ("f32", "f64"):
-        raise UnsupportedError(kind)
     value = value_of(e, d, d.operands[1], kind)
     wide = floats(64)
     if kind == "f32":
@@ -967,8 +937,6 @@ _APPROXIMATIONS = {"sin": "sin", "cos": "cos", "lg2": "log2", "ex2": "exp2", "ta
 @operation(*_APPROXIMATIONS)
 def _approximation(e: Emitter, d: Decoder) -> None:
     kind = d.type
-    if kind not in ("f16", "f32", "bf16"):
-        raise UnsupportedError(kind)
     if loops() is None:
         raise UnsupportedError("this NumPy has its functions elsewhere")
     of = floats(32)
@@ -1027,7 +995,6 @@ def _of_two(e: Emitter, d: Decoder, a: str, b: str, width: int) -> str:
 
 @operation("neg", "abs")
 def _sign(e: Emitter, d: Decoder) -> None:
-    d.count(2)
     kind = d.type
     width = width_of(kind)
     of = vector(width)
@@ -1044,8 +1011,6 @@ def _sign(e: Emitter, d: Decoder) -> None:
         sign |= sign >> width // 2
     raw = e.number(d.operands[1], kind)
     if d.has("ftz"):
-        if kind not in ("f32", "f64"):
-            raise UnsupportedError(f"{kind} with .ftz")
         raw = e.cast(flush(e, e.cast(raw, of, floats(width)), kind), floats(width), of)
     if d.root == "neg":
         value = e.op(f"xor {of} {raw}, {constant(sign, width)}")
@@ -1096,8 +1061,6 @@ _INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 @operation("cvt")
 def _cvt(e: Emitter, d: Decoder) -> None:
-    if d.has("pack"):
-        raise UnsupportedError("pack")
     result, kind = d.types
     if result in FLOATS and kind in FLOATS:
         _between_floats(e, d, result, kind)
@@ -1148,17 +1111,12 @@ def _to_integer(e: Emitter, d: Decoder, result: str, kind: str) -> None:
 
 
 def _to_float(e: Emitter, d: Decoder, result: str, kind: str) -> None:
-    refuse(d, "sat")
     value = e.number(d.operands[1], kind)
     have = width_of(kind)
-    if result not in ("f16", "f32", "f64"):
-        raise UnsupportedError(result)
     width = _COMPUTED[result]
     mode = d.rounding
     sign = "s" if is_signed(kind) else "u"
     if mode != "rn":
-        if result == "f16":
-            raise UnsupportedError(mode)
         if have < 32:
             change = "sext" if sign == "s" else "zext"
             value = e.op(f"{change} {vector(have)} {value} to {vector(32)}")
@@ -1176,31 +1134,23 @@ def _to_float(e: Emitter, d: Decoder, result: str, kind: str) -> None:
 def _between_floats(e: Emitter, d: Decoder, result: str, kind: str) -> None:
     mode = d.rounding
     ftz = d.has("ftz")
-    if result in ("f16x2", "bf16x2") and kind == "f32" and mode == "rn":
-        refuse(d, "sat", "relu", "satfinite")
+    if result in ("f16x2", "bf16x2"):
         _to_pair(e, d, result, ftz=ftz)
         return
-    if result == "tf32" and kind == "f32":
+    if result == "tf32":
         _to_tf32(e, d, mode)
         return
-    if kind not in _COMPUTED or result not in _COMPUTED:
-        raise UnsupportedError(f"{kind} to {result}")
     same = result == kind
     value = value_of(e, d, d.operands[1], kind, flushes=ftz and (same or kind == "f32"))
     have, want = _COMPUTED[kind], _COMPUTED[result]
     integral = _INTEGRAL.get(d.first(_INTEGRAL))
     if integral:
         value = intrinsic(e, integral, floats(have), value)
-    if have == 64 and result in ("f16", "bf16"):
-        raise UnsupportedError("f64 to 16 bits")
-    if mode != "rn" and (result in ("f16", "bf16")) and not same:
-        raise UnsupportedError(mode)
     if have < want:
         value = e.op(f"fpext {floats(have)} {value} to {floats(want)}")
     elif have > want and mode != "rn":
         value = directed(e, "narrow", mode, 32, [value], floats(64))
     elif have > want:
-        refuse(d, "sat")
         value = e.op(f"fptrunc {floats(have)} {value} to {floats(want)}")
     put_value(e, d, value, result, flushes=ftz and (same or result == "f32"))
 
@@ -1220,7 +1170,6 @@ def _to_pair(e: Emitter, d: Decoder, result: str, *, ftz: bool) -> None:
 
 
 def _to_tf32(e: Emitter, d: Decoder, mode: str) -> None:
-    refuse(d, "relu", "satfinite", "sat")
     of = vector(32)
     raw = e.number(d.operands[1], "f32")
     value = e.cast(raw, of, floats(32))
@@ -1239,8 +1188,6 @@ def _to_tf32(e: Emitter, d: Decoder, mode: str) -> None:
 @operation("cvta")
 def _cvta(e: Emitter, d: Decoder) -> None:
     space = space_of(d, "")
-    if space == "param":
-        raise UnsupportedError("param")
     value = e.source(d.operands[1], 64)
     if WINDOWS[space]:
         name = "sub" if d.has("to") else "add"
@@ -1268,6 +1215,6 @@ def _createpolicy(e: Emitter, d: Decoder) -> None:
     e.target(d.operands[0], "zeroinitializer", "b64")
 
 
-@operation(*WITHOUT_EFFECT)
+@operation(*names(WITHOUT_EFFECT))
 def _nothing(e: Emitter, d: Decoder) -> None:
     pass

@@ -148,8 +148,6 @@ def _warp(e: Emitter) -> None:
     if is_barrier or d.has("sync"):
         mask = e.plain(d.operands[0] if is_barrier else d.operands[-1])
     if not is_barrier:
-        if d.root not in _OPERATIONS_OF_WARPS:
-            raise UnsupportedError(d.opcode)
         sources, run = _OPERATIONS_OF_WARPS[d.root](e, d, mask)
     if mask is not None and not isinstance(mask, Integer):
         e.put_scratch(3, e.source(mask, 32), 32)
@@ -273,8 +271,6 @@ def _match(e: Emitter, d: Decoder, mask: Any) -> tuple[list[tuple[Any, int]], An
 
 def _redux(e: Emitter, d: Decoder, mask: Any) -> tuple[list[tuple[Any, int]], Any]:
     kind = d.type
-    if kind not in ("u32", "s32", "b32"):
-        raise UnsupportedError(d.opcode)
     code = OPERATIONS.index(d.first(OPERATIONS)) + len(OPERATIONS) * int(kind == "s32")
 
     def run(lanes: str) -> None:
