@@ -182,3 +182,103 @@ target = python.hipGetDeviceProperties(0)[1].gcnArchName
 print(error.name, size.value, target if isinstance(target, str) else target.decode())
 """
     assert run(code) == "hipSuccess 16 gfx1100\n"
+
+
+#: Queued work that no call waits for: a copy to pinned memory, and functions of the host.
+IDLE = """
+import sys, threading, time
+check(hip.hipInit(0))
+check(hip.hipSetDevice(0))
+@ctypes.CFUNCTYPE(None, c_void_p)
+def note(number):
+    notes.append(number or 0)
+    if number == 7:
+        done.set()
+notes, done = [], threading.Event()
+def stream_made():
+    stream = c_void_p()
+    check(hip.hipStreamCreateWithFlags(byref(stream), 1))
+    return stream
+def call(stream, number):
+    check(hip.hipLaunchHostFunc(stream, note, c_void_p(number)))
+def pinned(size=16):
+    memory = c_void_p()
+    check(hip.hipHostMalloc(byref(memory), c_size_t(size), 0))
+    return memory, (ctypes.c_uint32 * (size // 4)).from_address(memory.value)
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+"""
+
+
+def test_queued_work_runs_without_a_call() -> None:
+    code = """
+first, second = stream_made(), stream_made()
+memory, numbers = pinned()
+numbers[:] = 1, 2, 3, 4
+source = allocate()
+check(hip.hipMemcpyHtoD(source, (ctypes.c_uint32 * 4)(5, 6, 8, 9), c_size_t(16)))
+check(hip.hipDeviceSynchronize())
+check(hip.hipMemcpyDtoHAsync(memory, source, c_size_t(12), first))
+event = c_void_p()
+check(hip.hipEventCreateWithFlags(byref(event), 2))
+check(hip.hipEventRecord(event, first))
+check(hip.hipStreamWaitEvent(second, event, 0))
+call(second, 7)
+print(*numbers, done.wait(60), *numbers, notes)
+until(lambda: len(os.listdir("/proc/self/task")) == 1)
+"""
+    assert run(IDLE + code, idle_ms=90) == "1 2 3 4 True 5 6 8 4 [7]\n"
+
+
+def test_queued_work_waits_for_a_call_where_the_setting_says_so() -> None:
+    code = """
+call(None, 7)
+print(done.wait(1))
+check(hip.hipDeviceSynchronize())
+print(done.is_set())
+"""
+    assert run(IDLE + code, idle_ms=0) == "False\nTrue\n"
+
+
+def test_threads_make_calls_while_queued_work_runs_without_one() -> None:
+    """Each stream keeps the order of its own work, whoever runs it."""
+    code = """
+def work(first):
+    check(hip.hipSetDevice(0))
+    stream = stream_made()
+    for step in range(40):
+        call(stream, first + step + 100)
+        if step % 9 == 0:
+            time.sleep(0.01)
+        if step % 13 == 0:
+            hip.hipStreamQuery(stream)
+threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(6)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+until(lambda: len(notes) == 240)
+for number in range(6):
+    own = [note for note in notes if 1000 * number <= note < 1000 * number + 1000]
+    assert own == [1000 * number + step + 100 for step in range(40)], own
+print(len(notes))
+"""
+    assert run(IDLE + code, idle_ms=6) == "240\n"
+
+
+def test_a_process_forks_and_ends_with_queued_work() -> None:
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+call(stream_made(), 7)
+child = os.fork()
+if not child:
+    time.sleep(0.3)
+    print(len(notes), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], done.wait(60))
+call(None, 8)
+"""
+    assert run(IDLE + code, idle_ms=90) == "0\n0 True\n"
