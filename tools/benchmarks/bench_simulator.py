@@ -7,7 +7,8 @@ NVRTC compiles the kernels for compute_90. The figures are the processor time of
 milliseconds, the minimum of the rounds. `--before` names another source tree: its interpreter takes
 turns with this one, and the last column is the ratio to it. The ratio of checks is a geometric mean
 over the five kernels, those of threads one over the loops. Those of compiled code are one over the
-five kernels and the loops of many threads, and one over the others. NAME selects the cases whose
+five kernels and the loops of many threads, one over the others, and one over the five kernels with
+checks of bounds, whose column is "both". NAME selects the cases whose
 names contain it. The exit code is 1 if a figure is over its bound.
 """
 
@@ -41,6 +42,7 @@ MOST_WIDE = 1 / 5
 WIDTHS = (32, 64, 256, 1024, 65_536)
 BLOCK = 1024
 NO_CHECKS = "none"
+BOUNDS = "bounds,align,free"
 ALL = "bounds,align,free,leak,race,sync,init"
 SOURCE = """
 extern "C" __global__ void saxpy(float a, const float *x, float *y, int n) {
@@ -344,8 +346,10 @@ def main() -> int:
         columns = {"ms": (interpreter, NO_CHECKS)}
         if options.before:
             columns["before"] = Interpreter(ptx, options.before), NO_CHECKS
-        columns["compiled"] = Interpreter(ptx, engine="compiled"), NO_CHECKS
-        columns["bounds"] = interpreter, "bounds,align,free"
+        compiled_code = Interpreter(ptx, engine="compiled")
+        columns["compiled"] = compiled_code, NO_CHECKS
+        columns["bounds"] = interpreter, BOUNDS
+        columns["both"] = compiled_code, BOUNDS
         columns["all checks"] = interpreter, ALL
         times = compare(names, columns, options.rounds)
 
@@ -356,6 +360,8 @@ def main() -> int:
     failed |= check_mean("compiled, many threads", "interpreted", ratios, MOST_WIDE)
     ratios = [compiled[case] for case in times if not is_wide(case) and case != "small"]
     failed |= check_mean("compiled, few threads", "interpreted", ratios, MOST_NARROW)
+    ratios = [row["both"] / row["bounds"] for case, row in times.items() if case in FIVE]
+    failed |= check_mean("compiled, with bounds", "interpreted with them", ratios, MOST_WIDE)
     if not options.before:
         return int(failed)
     for threads in WIDTHS:

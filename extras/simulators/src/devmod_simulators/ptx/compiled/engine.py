@@ -54,7 +54,7 @@ MANY_WITH_LOOPS = 4000
 #: the interpreter.
 MANY_THREADS = 1 << 18
 #: The seconds that compilation takes for each instruction.
-COMPILE_SECONDS = 250e-6
+COMPILE_SECONDS = 100e-6
 #: Seconds of execution after which a kernel is worth better code.
 _LONG = 0.1
 #: What a form raises that the interpreter may know, as for its own decoders.
