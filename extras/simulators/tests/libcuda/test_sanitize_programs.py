@@ -245,6 +245,25 @@ launch(function, x, y, 34, block=64)
     assert count == "devmod-simulators: 6 reports"  # those of the body too
 
 
+def test_a_kernel_that_does_not_end_when_the_program_has_ended(tmp_path: Path) -> None:
+    source = 'extern "C" __global__ void wait(volatile int *x) { while (!*x); }'
+    program = f"""
+x = check(cuda.cuMemAlloc(4))
+check(cuda.cuMemsetD32(x, 0, 1))
+check(cuda.cuCtxSynchronize())
+launch(load({source!r}, b"wait"), x)
+"""
+    (tmp_path / "app.py").write_text(BEGIN + program)
+    command = ["-m", "devmod", "simulate", "--sanitize=race", "--", sys.executable, "app.py"]
+    # On a slow machine the program ends after work without a call has begun.
+    done = start(tmp_path, *command, DEVMOD_STANDIN_IDLE_MS="0")
+    assert (
+        "wait: the kernel does not end: its threads have waited for others for 6 s, the limit at "
+        "the end of a program, less than DEVMOD_STANDIN_KERNEL_SECONDS sets (0 for no limit), "
+        "kernel wait, block (0, 0, 0), thread (0, 0, 0)"
+    ) in done.stderr
+
+
 TESTS = f"""{PYTHON}
 import pytest, subprocess, sys
 

@@ -26,6 +26,7 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     cooperative: bool = False
     seconds: float = 60  # how long its threads may wait for others; 0 for no limit
+    is_last: bool = False  # the program has ended, and no thread of it does what this one waits for
     depth: int = 0  # the grids that have launched it, one the next
 
     @property

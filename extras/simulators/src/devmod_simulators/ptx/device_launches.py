@@ -146,7 +146,13 @@ def launch_device(lanes: Lanes, results: list[str], arguments: list[str]) -> Non
             errors[lane] = children.error = _TOO_DEEP
             continue
         launch = Launch(
-            grid, block, parameters, shared, seconds=parent.seconds, depth=parent.depth + 1
+            grid,
+            block,
+            parameters,
+            shared,
+            seconds=parent.seconds,
+            is_last=parent.is_last,
+            depth=parent.depth + 1,
         )
         children.launched.append(Child(kernel, launch, int(streams[lane]) == _TAIL))
     put_result(lanes, results, errors)

@@ -73,16 +73,20 @@ def run(
         run(maker.child(program, child, arena), child.launch, arena, execution)
 
 
-def time_limit_text(limit: float, waited: float, ran: float) -> str:
+def time_limit_text(launch: Launch, waited: float, ran: float) -> str:
     """Return why a kernel takes too long, which has waited for other threads and run for some
     seconds; "" if it does not.
     """
+    limit = launch.seconds
     if not limit:
         return ""
+    origin = f"the limit that {SETTING} sets"
+    if launch.is_last:
+        origin = f"the limit at the end of a program, less than {SETTING} sets"
     if waited > limit:
-        return f"its threads have waited for others for {limit} s, the limit that {SETTING} sets"
+        return f"its threads have waited for others for {limit} s, {origin}"
     if ran > TOTAL * limit:
-        return f"it has run for {TOTAL * limit} s, {TOTAL} times the limit that {SETTING} sets"
+        return f"it has run for {TOTAL * limit} s, {TOTAL} times {origin}"
     return ""
 
 
@@ -284,7 +288,7 @@ class Execution:
         if block.spins:
             self.seconds_waited += now - self.latest
         self.latest = now
-        what = time_limit_text(self.launch.seconds, self.seconds_waited, now - self.began)
+        what = time_limit_text(self.launch, self.seconds_waited, now - self.began)
         if not what:
             return
         text = f"the kernel does not end: {what} (0 for no limit)"

@@ -109,7 +109,16 @@ class Worker:
         ranges = fields.ranges()
         unordered = fields.ranges()
         is_cooperative = bool(flags & 1)
-        launch = Launch(grid, block, parameters, shared, cluster, is_cooperative, seconds)  # type: ignore[arg-type]
+        launch = Launch(
+            grid,  # type: ignore[arg-type]
+            block,  # type: ignore[arg-type]
+            parameters,
+            shared,
+            cluster,  # type: ignore[arg-type]
+            is_cooperative,
+            seconds,
+            bool(flags & 64),
+        )
         engine = ""
         if flags & 8:
             engine = "interpreter"

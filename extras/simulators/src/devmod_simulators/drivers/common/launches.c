@@ -96,6 +96,14 @@ static uint32_t engine_flags(void) {
     return flags;
 }
 
+/* The seconds that a kernel's threads may wait for others. At the end of the program nobody stores
+ * what they may wait for, and who has started it waits for its end. */
+static uint32_t seconds(bool is_last) {
+    enum { LAST_SECONDS = 6 };
+    uint32_t limit = (uint32_t)setting_number("kernel_seconds", 60);
+    return is_last && limit > LAST_SECONDS ? LAST_SECONDS : limit;
+}
+
 static int run_launch(Op *op) {
     const Launch *launch = (const Launch *)op->data;
     const Function *function = launch->function;
@@ -111,6 +119,7 @@ static int run_launch(Op *op) {
         explain("%s: the worker that had its module has ended", function->kernel->name);
         return CODE_UNKNOWN;
     }
+    bool is_last = calls_have_ended();
     Bytes request = {0}, response;
     put_u32(&request, WORKER_LAUNCH);
     put_u32(&request, module->worker_number);
@@ -120,8 +129,8 @@ static int run_launch(Op *op) {
     put_three(&request, launch->cluster);
     put_u32(&request, launch->shared);
     put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) |
-                          (is_checked(NULL) ? 4u : 0) | engine_flags());
-    put_u32(&request, (uint32_t)setting_number("kernel_seconds", 60));
+                          (is_checked(NULL) ? 4u : 0) | (is_last ? 64u : 0) | engine_flags());
+    put_u32(&request, seconds(is_last));
     put_bytes(&request, launch->params, function->kernel->param_bytes);
     put_ranges(&request, module->context, true);
     put_ranges(&request, module->context, false);

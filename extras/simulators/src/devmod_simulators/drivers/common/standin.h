@@ -244,6 +244,7 @@ bool in_call(void);
 /* Call no function of the user from now on: the process ends. Return whether none is running in
  * another thread. */
 bool end_calls(void);
+bool calls_have_ended(void);
 
 extern pthread_mutex_t big_lock;
 

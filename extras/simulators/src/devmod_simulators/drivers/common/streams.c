@@ -215,6 +215,10 @@ bool end_calls(void) {
     return !callers;
 }
 
+bool calls_have_ended(void) {
+    return calls_ended;
+}
+
 bool in_call(void) {
     return calling;
 }

@@ -348,7 +348,7 @@ class _Run:
             if made.waits:
                 waited += now - latest
             latest = now
-            late = time_limit_text(self.launch.seconds, waited, now - self.began)
+            late = time_limit_text(self.launch, waited, now - self.began)
             if late:
                 self.stops = True
                 self.late = self.error(made, late)
