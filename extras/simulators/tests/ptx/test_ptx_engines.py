@@ -253,6 +253,7 @@ def test_the_text_of_a_kernel_grows_with_its_branches() -> None:
     assert len(text(1600)) < 4.5 * len(text(400))
 
 
+@pytest.mark.volume_but
 def test_what_is_not_compiled_is_interpreted() -> None:
     body = "vabsdiff2.u32.u32.u32 %v, %v, %u, %u; st.global.u32 [%y], %v;"
     assert launched(body, 1, 3).tolist() == [0, 1, 2]

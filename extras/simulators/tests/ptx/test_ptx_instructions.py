@@ -19,6 +19,7 @@ from devmod_simulators.ptx.ends import ENDS
 from devmod_simulators.ptx.instructions import forms, opcode_of
 
 
+@pytest.mark.volume_but
 def test_each_engine_has_the_instructions_of_the_table() -> None:
     assert program, translate  # they register all
     assert OPERATIONS.keys() | ENDS.keys() == forms().keys()
@@ -30,6 +31,7 @@ def test_each_engine_has_the_instructions_of_the_table() -> None:
     assert have == compiled
 
 
+@pytest.mark.volume_but
 def test_the_table_has_a_form() -> None:
     """Of the forms of a name, the first that fits; types have an order, other parts have none."""
     cases = {

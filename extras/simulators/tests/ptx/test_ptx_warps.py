@@ -303,6 +303,7 @@ ROW = np.arange(1, 33, dtype=np.uint32).reshape(8, 4) * 0x01030507
 THIRD = np.arange(8)[:, None] == 3
 
 
+@pytest.mark.volume_but
 @pytest.mark.parametrize(
     ("body", "expected"),
     {
