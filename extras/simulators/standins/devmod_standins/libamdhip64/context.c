@@ -28,9 +28,7 @@ HIP(hipDeviceEnablePeerAccess, CURRENT) {
     return context_enable_peer(peerDeviceId);
 }
 
-/* ---- contexts
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- contexts */
 
 HIP(hipDevicePrimaryCtxRetain, READY) {
     CHECK(pctx, CODE_INVALID_VALUE);

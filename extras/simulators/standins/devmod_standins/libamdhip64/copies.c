@@ -39,9 +39,7 @@ HIP(hipMemcpy2D, CURRENT) {
     return submit_copy(rows, NULL, false, sides);
 }
 
-/* ---- fills
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- fills */
 
 static int fill(void *dest, size_t count, size_t element, int value, hipStream_t stream,
                 bool async) {

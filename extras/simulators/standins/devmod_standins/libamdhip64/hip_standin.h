@@ -7,9 +7,7 @@
 
 /* The settings DEVMOD_STANDIN_… are listed in extras/simulators/README.md. */
 
-/* ---- entry.c
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- entry.c */
 
 /* Note a code as the last error of this thread, and return it. */
 hipError_t note_error(int code);
@@ -45,18 +43,14 @@ int hip_version(void);
 /* Return whether the version of HIP is at least a major one. */
 bool hip_since(int major);
 
-/* ---- context.c
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- context.c */
 
 /* Return the context of a device: there is one, which begins with the first call. */
 Context *device_context(int device);
 /* Return the current context: that of device 0 before hipSetDevice. */
 Context *hip_current(void);
 
-/* ---- device.c, target.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- device.c, target.c */
 
 enum { TARGET_BYTES = 64, MAX_THREADS = 1024, SHARED_BYTES = 64 << 10 };
 
@@ -72,9 +66,7 @@ int target_major(const char *target);
 int target_minor(const char *target);
 int target_lanes(const char *target);
 
-/* ---- function.c, launch.c
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- function.c, launch.c */
 
 int function_of(hipFunction_t handle, Function **function);
 /* Return how many blocks of a launch are resident on one multiprocessor. */

@@ -51,9 +51,7 @@ HIP(hipMemGetAddressRange, CURRENT) {
 
 HIP_FORWARD(hipMemGetInfo, CURRENT, memory_info(free, total))
 
-/* ---- in the order of a stream
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- in the order of a stream */
 
 HIP(hipMallocAsync, CURRENT) {
     uint64_t address = 0;

@@ -34,9 +34,7 @@ HIP(hipStreamGetId, CURRENT) {
 
 HIP_FORWARD(hipLaunchHostFunc, CURRENT, stream_call(stream, fn, userData))
 
-/* ---- captures
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- captures */
 
 HIP_FORWARD(hipStreamBeginCapture, CURRENT, capture_begin(stream, (CaptureMode)mode, NULL, NULL, 0))
 
@@ -46,9 +44,7 @@ HIP_FORWARD(hipStreamIsCapturing, CURRENT, capture_status(stream, (CaptureStatus
 
 HIP_FORWARD(hipThreadExchangeStreamCaptureMode, READY, capture_exchange_mode(mode))
 
-/* ---- events
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- events */
 
 HIP_FORWARD(hipEventCreate, CURRENT, event_create(event, 0))
 

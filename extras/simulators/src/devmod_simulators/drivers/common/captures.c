@@ -279,9 +279,7 @@ int capture_info(void *handle, CaptureInfo *info) {
     return CODE_SUCCESS;
 }
 
-/* ---- what a capture refuses
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what a capture refuses */
 
 /* Return the next stream of the current context that captures, behind `stream` (NULL: the first),
  * or NULL. */

@@ -30,8 +30,7 @@ typedef struct {
 
 extern Device devices[DEVICES];
 
-/* ---- what a vendor's stand-in defines
- * ---------------------------------------------------------------------------------------- */
+/* ---- what a vendor's stand-in defines */
 
 typedef struct Launch Launch;
 
@@ -54,8 +53,7 @@ typedef struct {
 
 extern const Vendor vendor;
 
-/* ---- process.c: what each function of an API does first
- * ---------------------------------------------------------------------- */
+/* ---- process.c: what each function of an API does first */
 
 typedef struct Counter {
     const char *name;
@@ -125,9 +123,7 @@ void explain_failure(int code, const char *kernel, const char *message);
  */
 const char *failure_reason(int code);
 
-/* ---- devices.c
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- devices.c */
 
 /* Note the devices that exist, when the driver is initialized. */
 void devices_open(void);
@@ -142,9 +138,7 @@ bool device_valid(int device);
 void device_setting(const char *name, int device, const char *fallback, char *item, size_t size);
 uint64_t device_memory(void);
 
-/* ---- contexts.c
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- contexts.c */
 
 /* The stack of contexts of this thread. Pushing and popping return whether there was room, or a
  * context. */
@@ -185,9 +179,7 @@ static inline Context *context_of_stream(Stream *stream) {
 int context_enable_peer(int device);
 int context_disable_peer(int device);
 
-/* ---- rules.c: streams
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rules.c: streams */
 
 /* Make a stream of the current context; flag 1: the legacy stream and it do not wait for each
  * other. Priorities: -5 to 0. */
@@ -210,9 +202,7 @@ int submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 int submit_and(Stream *stream, Op *op, bool wait);
 
-/* ---- graphs.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- graphs.c */
 
 /* The kinds of nodes, with the numbers of CUDA's type. */
 typedef enum {
@@ -349,9 +339,7 @@ int graph_add_condition(uint64_t *address, void *graph, Context *context, unsign
 /* Return a value of a graph, or of one that contains it, or NULL. */
 Condition *graph_condition(const Graph *graph, uint64_t address);
 
-/* ---- executables.c
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- executables.c */
 
 typedef enum { CHANGE_NONE, CHANGE_TOPOLOGY, CHANGE_KIND, CHANGE_CONTEXT } ChangeKind;
 
@@ -381,9 +369,7 @@ int executable_set_child(void *executable, void *node, void *graph);
 int executable_enable(void *executable, void *node, bool enabled);
 int executable_enabled(void *executable, void *node, bool *enabled);
 
-/* ---- graph_memory.c
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- graph_memory.c */
 
 /* The data of an operation that allocates or frees in a graph. The vendor's may follow. */
 typedef struct {
@@ -408,9 +394,7 @@ typedef struct {
 
 GraphUsage *graph_usage(int device);
 
-/* ---- user_objects.c
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- user_objects.c */
 
 int user_object_create(void **handle, void *data, void (*destroy)(void *), unsigned references);
 int user_object_retain(void *handle, unsigned count);
@@ -421,9 +405,7 @@ int graph_release_object(void *graph, void *object, unsigned count);
 void objects_copy(Graph *copy, const Graph *graph);
 void objects_drop(Graph *graph);
 
-/* ---- captures.c
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- captures.c */
 
 typedef enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED } CaptureMode;
 typedef enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED } CaptureStatus;
@@ -468,9 +450,7 @@ int refuse_context_wait(void);
 /* Refuse a use of the legacy stream while a stream captures that it would wait for. */
 int refuse_legacy(Stream *stream);
 
-/* ---- events.c
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- events.c */
 
 enum { EVENT_BLOCKING = 1, EVENT_NO_TIMING = 2 };
 
@@ -503,9 +483,7 @@ int event_query(void *handle);
 int event_elapsed(float *milliseconds, void *start, void *end);
 int stream_wait_event(void *stream, void *event, bool external);
 
-/* ---- allocations.c, pools.c
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- allocations.c, pools.c */
 
 enum { PITCH = 512 };
 
@@ -559,9 +537,7 @@ void pool_choose(Pool *pool);
 /* Return the bytes of a pool's allocations. */
 uint64_t pool_used(const Pool *pool);
 
-/* ---- copying.c, filling.c
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- copying.c, filling.c */
 
 typedef struct {
     uint64_t address;
@@ -593,9 +569,7 @@ typedef struct {
 int submit_fill(Fill fill, void *stream, bool async);
 int fill_op(const Fill *fill, Op **op);
 
-/* ---- modules.c
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- modules.c */
 
 /* A parameter; its kind is that of HIP's metadata. */
 typedef struct {
@@ -670,9 +644,7 @@ int module_of(void *handle, Module **module);
 Function *module_function(Module *module, const char *name);
 Global *module_global(const Module *module, const char *name);
 
-/* ---- launches.c
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- launches.c */
 
 struct Launch {
     Function *function;
@@ -696,9 +668,7 @@ int launch_submit(Op *op, Stream *stream);
 /* True while launches do nothing: they return before anything else. */
 extern volatile int skip_launches;
 
-/* ---- notes.c
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- notes.c */
 
 /* Return whether a check is on, or any for NULL. */
 bool is_checked(const char *check);
@@ -723,9 +693,7 @@ void note_launch(void);
 /* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner);
 
-/* ---- images.c
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- images.c */
 
 #define MOST_IMAGE (UINT64_C(1) << 31)
 

@@ -21,9 +21,7 @@ static Executable *executable_of(void *handle) {
     return handle_get(HANDLE_GRAPH_EXEC, handle);
 }
 
-/* ---- the order of nodes
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the order of nodes */
 
 static bool may_run(const Graph *graph, const bool *done, int index) {
     const Node *node = graph->nodes[index];
@@ -60,9 +58,7 @@ static bool set_orders(Graph *graph) {
     return set_order(graph);
 }
 
-/* ---- instantiation
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- instantiation */
 
 static bool conditions_are_used(const Graph *graph) {
     for (int i = 0; i < graph->condition_count; i++)
@@ -181,9 +177,7 @@ int executable_enabled(void *handle, void *node_handle, bool *enabled) {
     return CODE_SUCCESS;
 }
 
-/* ---- updates
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- updates */
 
 static bool same_graphs(const Graph *old, const Graph *new, Change *change);
 
@@ -269,9 +263,7 @@ int executable_set_child(void *handle, void *node_handle, void *new) {
     return CODE_SUCCESS;
 }
 
-/* ---- launches
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- launches */
 
 typedef struct {
     Graph *graph;

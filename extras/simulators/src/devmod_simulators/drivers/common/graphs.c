@@ -90,9 +90,7 @@ bool graph_has_memory(const Graph *graph) {
     return graph_has_kind(graph, NODE_ALLOCATE) || graph_has_kind(graph, NODE_FREE);
 }
 
-/* ---- nodes
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes */
 
 bool node_awaits(const Node *node, int number) {
     for (int i = 0; i < node->after_count; i++)
@@ -192,9 +190,7 @@ int node_destroy(void *handle) {
     return CODE_SUCCESS;
 }
 
-/* ---- edges
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- edges */
 
 /* Check that each edge is between two nodes of a graph, is named once, and that all exist or none.
  */
@@ -236,9 +232,7 @@ int graph_remove_edges(void *handle, void *const *from, void *const *to, size_t 
     return CODE_SUCCESS;
 }
 
-/* ---- graphs
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- graphs */
 
 static void add_condition(Graph *graph, Condition condition) {
     size_t count = (size_t)graph->condition_count++;
@@ -322,9 +316,7 @@ int graph_node_kind(void *handle, NodeKind *kind) {
     return CODE_SUCCESS;
 }
 
-/* ---- conditions
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- conditions */
 
 int graph_add_condition(uint64_t *address, void *handle, Context *context, unsigned initial,
                         bool assigned) {

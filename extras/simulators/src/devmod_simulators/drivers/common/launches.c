@@ -50,9 +50,7 @@ static void note(const Launch *launch) {
                launch->cooperative, launch->programmatic);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- running */
 
 /* Append the ranges of memory that a kernel of a context may access to a request, or those that a
  * stream has yet to allocate. */
@@ -148,9 +146,7 @@ static int run_launch(Op *op) {
     return code;
 }
 
-/* ---- parameters
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- parameters */
 
 /* Take the visible parameters as a block, of the entries of `extra`. */
 static int take_block(Launch *launch, void **extra) {

@@ -89,8 +89,7 @@ int context_synchronize(void) {
     return context_run(current_context());
 }
 
-/* ---- functions of the host in a stream
- * ----------------------------------------------------------------------------------- */
+/* ---- functions of the host in a stream */
 
 static int run_host_call(Op *op) {
     HostCall *call = (HostCall *)op->data;

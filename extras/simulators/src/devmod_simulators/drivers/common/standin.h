@@ -17,16 +17,14 @@
 
 #include "codes.h"
 
-/* ---- heap.c: the process's own memory
- * ------------------------------------------------------------------------------------- */
+/* ---- heap.c: the process's own memory */
 
 /* Return new memory, zeros. */
 void *zeroed(size_t size);
 /* Return an array with room for one more element behind `count`. */
 void *with_room(void *array, size_t count, size_t size);
 
-/* ---- settings.c: what a test sets
- * ------------------------------------------------------------------------------------- */
+/* ---- settings.c: what a test sets */
 
 /* Return the setting `name` as text: set_setting's value, else the environment variable
  * DEVMOD_STANDIN_<NAME>, else NULL. */
@@ -35,14 +33,12 @@ const char *setting(const char *name);
  * one. */
 uint64_t setting_number(const char *name, uint64_t fallback);
 
-/* ---- report.c: what a test reads
- * -------------------------------------------------------------------------- */
+/* ---- report.c: what a test reads */
 
 /* Note a use of the API that has no defined result with a real driver. Tests fail on it. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- arena.c: device memory and pinned host memory
- * ------------------------------------------------------------------------ */
+/* ---- arena.c: device memory and pinned host memory */
 
 enum {
     ARENA_DEVICES = 8,
@@ -118,9 +114,7 @@ uint64_t arena_used(int slice);
 size_t arena_count(int slice);
 Block *arena_at(int slice, size_t index);
 
-/* ---- handles.c
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- handles.c */
 
 enum {
     HANDLE_CONTEXT = 1,
@@ -159,8 +153,7 @@ void handle_each(int kind, void (*act)(void *object));
 size_t handle_count(int kind);
 const char *handle_kind_name(int kind);
 
-/* ---- streams.c: queues of deferred work
- * ------------------------------------------------------------------------------------ */
+/* ---- streams.c: queues of deferred work */
 
 typedef struct Op Op;
 typedef struct Stream Stream;
@@ -248,8 +241,7 @@ bool calls_have_ended(void);
 
 extern pthread_mutex_t big_lock;
 
-/* ---- idle.c: work that runs without a call
- * ------------------------------------------------------------------------------------ */
+/* ---- idle.c: work that runs without a call */
 
 /* Note that the program has made a call. */
 void note_call(void);
@@ -258,8 +250,7 @@ void watch_queues(void);
 /* Return whether this thread is the one that does so. */
 bool runs_in_background(void);
 
-/* ---- notes.c: what checks need of the order of work
- * -------------------------------------------------------------------------- */
+/* ---- notes.c: what checks need of the order of work */
 
 typedef enum {
     NOTE_ALLOCATED = 1,
@@ -280,8 +271,7 @@ void note_running(const Stream *stream, uint64_t number);
 /* Return the stream of the operation that runs, and set its number there. */
 const Stream *running_stream(uint64_t *number);
 
-/* ---- worker.c: the interpreter's process
- * ----------------------------------------------------------------------------------- */
+/* ---- worker.c: the interpreter's process */
 
 /* Bytes that grow: a request that is written, or a response that is read. */
 typedef struct {

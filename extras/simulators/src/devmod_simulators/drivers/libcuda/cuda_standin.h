@@ -63,17 +63,14 @@
 
 /* The settings DEVMOD_STANDIN_… are listed in extras/simulators/README.md. */
 
-/* ---- device.c
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- device.c */
 
 /* Return the compute capability as major * 10 + minor. */
 int device_arch(int device);
 int device_attribute(int device, CUdevice_attribute attribute);
 int driver_version(void);
 
-/* ---- module.c, image.c
- * -------------------------------------------------------------- */
+/* ---- module.c, image.c */
 
 /* Return a copy of an image, or of what a wrapper has, and set *size, or NULL if it is damaged or
  * not all of it is there. */
@@ -96,8 +93,7 @@ void libraries_leave(Context *context);
 /* Set the address and the bytes of a module's global; each may be NULL. */
 CUresult global_place(const Module *module, const char *name, CUdeviceptr *address, size_t *size);
 
-/* ---- launch.c, limits.c, attributes.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- launch.c, limits.c, attributes.c */
 
 /* Make the operation of a launch, which is checked. */
 CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
@@ -115,18 +111,14 @@ CUresult check_cluster(Launch *launch, int device);
 CUresult check_resources(const Launch *launch, int device);
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
 
-/* ---- copies.c, graph_nodes.c
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- copies.c, graph_nodes.c */
 
 /* Read the parameters of a copy, and which sides must be memory of a device. */
 CUresult read_copy(const CUDA_MEMCPY3D *params, Copy *copy, int *kinds);
 /* Return the parameters of a node. They may point into it. */
 CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params);
 
-/* ---- textures.c
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- textures.c */
 
 typedef struct {
     uint64_t address;
@@ -139,9 +131,7 @@ typedef struct {
 CUresult array_make(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *form);
 CUresult array_drop(CUarray handle);
 
-/* ---- mipmaps.c
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- mipmaps.c */
 
 enum { MOST_LEVELS = 18 };
 

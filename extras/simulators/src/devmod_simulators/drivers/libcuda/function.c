@@ -162,9 +162,7 @@ ENTRY(cuFuncGetParamInfo) {
 WITH_FUNCTION(cuFuncGetName, hfunc, GIVE(name, function->kernel->name))
 WITH_FUNCTION(cuKernelGetName, (CUfunction)hfunc, GIVE(name, function->kernel->name))
 
-/* ---- libraries
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- libraries */
 
 static CUresult library_load(CUlibrary *library, const void *code, unsigned registers) {
     Library *object = zeroed(sizeof *object);

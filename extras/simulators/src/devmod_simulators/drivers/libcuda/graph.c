@@ -32,9 +32,7 @@ API_IF((pHandle_out && !(flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)),
     return CUDA_SUCCESS;
 }
 
-/* ---- executable graphs
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- executable graphs */
 
 static CUresult instantiate(CUgraphExec *result, CUgraph graph, unsigned long long flags,
                             bool *cyclic) {
@@ -101,9 +99,7 @@ ENTRY(cuGraphLaunch) {
     return graph_launch(hGraphExec, hStream);
 }
 
-/* ---- user objects
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- user objects */
 
 FORWARD_IF(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, cuUserObjectCreate, READY,
            user_object_create((void **)object_out, ptr, destroy, initialRefcount))
@@ -116,9 +112,7 @@ FORWARD_IF(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), cuGraphRetainUserObj
 
 FORWARD(cuGraphReleaseUserObject, READY, graph_release_object(graph, object, count))
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory */
 
 API(cuDeviceGetGraphMemAttribute, READY) {
     CHECK(device_valid(device), CUDA_ERROR_INVALID_DEVICE);

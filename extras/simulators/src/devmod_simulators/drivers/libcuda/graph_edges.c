@@ -93,9 +93,7 @@ FORWARD(cuGraphAddDependencies, READY,
 FORWARD(cuGraphRemoveDependencies, READY,
         graph_remove_edges(hGraph, (void *const *)from, (void *const *)to, numDependencies))
 
-/* ---- a graph as text
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- a graph as text */
 
 static void print_graph(FILE *file, const Graph *graph) {
     static const char *const kinds[] = {

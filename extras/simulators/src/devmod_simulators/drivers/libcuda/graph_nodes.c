@@ -20,9 +20,7 @@ typedef struct {
 /* The type of parameters that are missing. */
 #define NO_TYPE ((CUgraphNodeType) - 1)
 
-/* ---- operations
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- operations */
 
 /* Set *context to that of a handle, or to the current one for NULL. */
 static CUresult node_context(CUcontext handle, Context **context) {
@@ -172,9 +170,7 @@ static CUresult make_op(const CUgraphNodeParams *params, const Graph *graph, Op 
     }
 }
 
-/* ---- adding
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- adding */
 
 static void add_children(Node *node, const CUgraphNodeParams *params) {
     bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
@@ -226,9 +222,7 @@ static CUresult add(CUgraphNode *result, CUgraph handle, const CUgraphNode *befo
     }
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- reading */
 
 static void describe_kernel(const Launch *launch, CUDA_KERNEL_NODE_PARAMS_v3 *params) {
     bool of_library = handle_peek(HANDLE_KERNEL, launch->asked);
@@ -342,9 +336,7 @@ CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params) {
     return CUDA_SUCCESS;
 }
 
-/* ---- replacing
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- replacing */
 
 /* Return whether a node's parameters may be replaced. */
 static bool may_change(CUgraphNodeType type) {
@@ -386,9 +378,7 @@ static CUresult set_executable(CUgraphExec executable, CUgraphNode handle,
     return op ? executable_set(executable, handle, (NodeKind)params->type, op) : CUDA_SUCCESS;
 }
 
-/* ---- the functions
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the functions */
 
 /* The parameters of one kind of node are the first bytes of those of all, but for a copy's. */
 static void *own_params(CUgraphNodeParams *params) {
@@ -480,9 +470,7 @@ API(cuGraphAddMemAllocNode, CURRENT) {
     return CUDA_SUCCESS;
 }
 
-/* ---- attributes of kernels
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- attributes of kernels */
 
 /* Return the launch of a kernel node, or NULL. */
 static const Launch *launch_of(CUgraphNode handle) {

@@ -117,8 +117,7 @@ LAUNCH(cuLaunchCooperativeKernel, launch(CONFIGURATION, f, kernelParams, NULL, t
 LAUNCH(cuLaunchKernelEx,
        config ? launch(config, f, kernelParams, extra, false) : CUDA_ERROR_INVALID_VALUE)
 
-/* ---- the launch API of CUDA 3, which pycuda has
- * ------------------------------------------------------------------------------- */
+/* ---- the launch API of CUDA 3, which pycuda has */
 
 API_IF(x > 0 && y > 0 && z > 0, cuFuncSetBlockShape, CURRENT) {
     Function *function;

@@ -168,9 +168,7 @@ API_IF(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
     return CUDA_SUCCESS;
 }
 
-/* ---- the forms of before CUDA 12.2, with a device for a place
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the forms of before CUDA 12.2, with a device for a place */
 
 static CUmemLocation location_of(CUdevice device) {
     if (device == CU_DEVICE_CPU)

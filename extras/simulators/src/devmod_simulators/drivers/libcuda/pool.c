@@ -15,9 +15,7 @@ WITH_POOL(cuMemAllocFromPoolAsync, CURRENT, pool,
 
 FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream))
 
-/* ---- pools
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- pools */
 
 /* Read the kind and the place of the pools of a location. */
 static CUresult read_location(const CUmemLocation *location, CUmemAllocationType type,

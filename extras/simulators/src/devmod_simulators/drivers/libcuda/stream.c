@@ -25,9 +25,7 @@ API_IF(pctx, cuStreamGetCtx, READY) {
 
 FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData))
 
-/* ---- captures
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- captures */
 
 API(cuThreadExchangeStreamCaptureMode, ANY) {
     /* a thread has its mode without a device too, once cuInit was called */

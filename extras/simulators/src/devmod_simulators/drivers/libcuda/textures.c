@@ -122,9 +122,7 @@ CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t
     return CUDA_SUCCESS;
 }
 
-/* ---- what an object reads: its part of the descriptor
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what an object reads: its part of the descriptor */
 
 static CUresult take_array(CUarray handle, ImageDescriptor *descriptor) {
     Array *array = handle_get(HANDLE_ARRAY, handle);

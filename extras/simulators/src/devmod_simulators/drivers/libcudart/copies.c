@@ -40,9 +40,7 @@ static cudaError_t copy_to_peer(const struct cudaMemcpy3DPeerParms *p, At at) {
 PAIR(cudaMemcpy3D, copy_space(p, at))
 PAIR(cudaMemcpy3DPeer, copy_to_peer(p, at))
 
-/* ---- variables of the device
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- variables of the device */
 
 static cudaError_t check_kind(enum cudaMemcpyKind kind, enum cudaMemcpyKind host) {
     CHECK(kind == host || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
@@ -69,9 +67,7 @@ static cudaError_t from_symbol(void *to, const void *symbol, size_t count, size_
 PAIR(cudaMemcpyToSymbol, to_symbol(symbol, src, count, offset, kind, at))
 PAIR(cudaMemcpyFromSymbol, from_symbol(dst, symbol, count, offset, kind, at))
 
-/* ---- arrays
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- arrays */
 
 /* Set *bytes to the bytes of a row; those of a pointer are in one row. */
 static cudaError_t row_of(const Side *side, size_t *bytes) {
@@ -156,9 +152,7 @@ static cudaError_t between(Side to, Side from, size_t width, size_t height,
 FORWARD(cudaMemcpy2DArrayToArray, between(ARRAYS, width, height, kind))
 FORWARD(cudaMemcpyArrayToArray, between(ARRAYS, count, 0, kind))
 
-/* ---- several at once
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- several at once */
 
 /* The attributes are hints. */
 static cudaError_t copy_batch(void *const *to, const void *const *from, const size_t *sizes,

@@ -74,9 +74,7 @@ ENTRY(cudaDeviceReset) {
     return cudaSuccess;
 }
 
-/* ---- what a device is
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- what a device is */
 
 FORWARD_STARTED(cudaDeviceGetAttribute,
                 cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device))
@@ -105,9 +103,7 @@ ENTRY(cudaChooseDevice) {
     return cudaSuccess;
 }
 
-/* ---- limits and caches
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- limits and caches */
 
 /* The banks of shared memory have four bytes since compute capability 5.0. */
 FORWARD(cudaDeviceSetSharedMemConfig, cudaSuccess)
@@ -119,9 +115,7 @@ API_IF(pConfig, cudaDeviceGetSharedMemConfig) {
 
 FORWARD(cudaCtxResetPersistingL2Cache, cudaSuccess)
 
-/* ---- peers
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- peers */
 
 FORWARD_STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice))
 FORWARD_STARTED(cudaDeviceGetP2PAttribute,

@@ -16,9 +16,7 @@ _Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "one lay
 
 #include "forwards.h" /* a build writes it */
 
-/* ---- the same with an argument more
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the same with an argument more */
 
 FORWARD(cudaStreamCreate, cuStreamCreate(pStream, CU_STREAM_DEFAULT))
 FORWARD(cudaEventCreate, cuEventCreate(event, CU_EVENT_DEFAULT))

@@ -14,9 +14,7 @@ static CUcontext current(void) {
     return context;
 }
 
-/* ---- kinds of nodes. Layouts are the driver's, but for a copy and a kernel's function.
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- kinds of nodes. Layouts are the driver's, but for a copy and a kernel's function. */
 
 _Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "one layout");
 _Static_assert(offsetof(struct cudaKernelNodeParams, extra) ==

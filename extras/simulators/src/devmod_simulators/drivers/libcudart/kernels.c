@@ -30,9 +30,7 @@ ENTRY(cudaFuncGetName) {
     FINISH(cuFuncGetName(name, function));
 }
 
-/* ---- attributes
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- attributes */
 
 static const Field fields[] = {
 #include "attributes.h" /* a build writes it, of attributes.txt */

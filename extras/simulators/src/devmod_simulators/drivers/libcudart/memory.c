@@ -14,9 +14,7 @@ ENTRY(cudaMalloc3D) {
     return cudaSuccess;
 }
 
-/* ---- copies between devices. A pointer has its device within.
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- copies between devices. A pointer has its device within. */
 
 static cudaError_t check_devices(int first, int second) {
     CUdevice device;
@@ -35,9 +33,7 @@ API(cudaMemcpyPeerAsync) {
     FINISH(cuMemcpyDtoDAsync(POINTER(dst), POINTER(src), count, stream));
 }
 
-/* ---- pointers
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- pointers */
 
 API_IF(attributes, cudaPointerGetAttributes) {
     unsigned type;
@@ -62,9 +58,7 @@ API_IF(attributes, cudaPointerGetAttributes) {
     return cudaSuccess;
 }
 
-/* ---- managed memory
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- managed memory */
 
 ENTRY(cudaMemRangeGetAttributes) {
     CHECK(data && dataSizes && attributes && numAttributes, cudaErrorInvalidValue);

@@ -62,9 +62,7 @@ static void add(void **fatbin, const void *host, const char *name, Kind kind) {
     pthread_mutex_unlock(&modules_lock);
 }
 
-/* ---- loading, with the lock held
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- loading, with the lock held */
 
 static CUresult load(Fatbin *fatbin) {
     if (fatbin->library)
@@ -97,9 +95,7 @@ static CUresult place(Symbol *symbol) {
     return result;
 }
 
-/* ---- what other files use
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- what other files use */
 
 cudaError_t runtime_function(const void *kernel, CUfunction *function) {
     CUresult result = CUDA_SUCCESS;
@@ -187,9 +183,7 @@ void runtime_forget_managed(void) {
     pthread_mutex_unlock(&modules_lock);
 }
 
-/* ---- what nvcc's code calls; no public header of C has the prototypes
- * ------------------------------------------------------------------------------
- */
+/* ---- what nvcc's code calls; no public header of C has the prototypes */
 
 void **__cudaRegisterFatBinary(void *fatCubin) {
     Fatbin *fatbin = calloc(1, sizeof *fatbin);

@@ -18,9 +18,7 @@
 
 enum { MOST_DEVICES = 64 };
 
-/* ---- entry.c
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- entry.c */
 
 /* Initialize the driver. */
 cudaError_t runtime_start(void);
@@ -35,18 +33,14 @@ cudaError_t runtime_choose(int device);
  * NULL. */
 cudaError_t runtime_primary(int device, CUcontext *context);
 
-/* ---- errors.c
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- errors.c */
 
 /* Keep an error as the last one of the thread, and return it. cudaErrorNotReady is none. */
 cudaError_t runtime_note(cudaError_t error);
 /* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
 int runtime_missing(const char *name, bool *told);
 
-/* ---- copy_sides.c, arrays.c: what the driver's structures have for those of the runtime
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- copy_sides.c, arrays.c: what the driver's structures have for those of the runtime */
 
 typedef struct {
     CUmemorytype type;
@@ -68,9 +62,7 @@ cudaError_t runtime_texel(CUarray array, size_t *bytes);
 cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
                            unsigned *channels);
 
-/* ---- modules.c: what programs have registered
- * -----------------------------------------------------------------------------------------
- */
+/* ---- modules.c: what programs have registered */
 
 /* Set *function to that of a kernel: a host function of the program, or a handle of a kernel. */
 cudaError_t runtime_function(const void *kernel, CUfunction *function);
@@ -85,9 +77,7 @@ cudaError_t runtime_place_managed(void);
 /* Let the next runtime_place_managed do it again, because a device was reset. */
 void runtime_forget_managed(void);
 
-/* ---- properties.c
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- properties.c */
 
 /* A field of a structure that is an attribute of the driver: an int or a size_t. */
 typedef struct {
@@ -99,9 +89,7 @@ typedef struct {
     {offsetof(struct structure, field), sizeof((struct structure *)NULL)->field, attribute}
 void runtime_set_field(void *structure, const Field *field, int value);
 
-/* ---- what each function does
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what each function does */
 
 /* Return the error of a call of the driver or of the runtime, if there is one. */
 #define TRY(call)                                                                                  \

@@ -5,9 +5,7 @@
 
 #include "stream_forwards.h" /* a build writes it, of forwards.txt */
 
-/* ---- callbacks
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- callbacks */
 
 typedef struct {
     cudaStreamCallback_t function;
@@ -35,8 +33,6 @@ API_IF((callback && !flags), cudaStreamAddCallback) {
     FINISH(result);
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory */
 
 ALLOCATE(cudaMallocAsync, cuMemAllocAsync((CUdeviceptr *)devPtr, size, STREAM(hStream)), devPtr)
