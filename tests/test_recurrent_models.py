@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
-from each_case import refusal
+from each_case import check_each, refusal
 
+import devmod
 from devmod.errors import CompileError
 from devmod.interop import tinygrad as interop
 
@@ -71,25 +72,26 @@ def write(
     lengths: bool = False,
     initial: bool = False,
     peepholes: bool = False,
+    size: int = 6,
+    batch: int = 3,
     **attributes: Any,
 ) -> dict[str, Any]:
     """Write a model of one node, and return its inputs."""
-    size = 6
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     rows = GATES[operator] * size
     positions = length if isinstance(length, int) else 5
-    inputs = {"x": random(positions, 3, 4)}
-    state = (directions, 3, size)
+    inputs = {"x": random(positions, batch, 4)}
+    state = (directions, batch, size)
     if attributes.get("layout"):
-        inputs["x"] = random(3, positions, 4)
-        state = (3, directions, size)
+        inputs["x"] = random(batch, positions, 4)
+        state = (batch, directions, size)
     constants = {
         "w": random(directions, rows, 4),
         "r": random(directions, rows, size),
         "b": random(directions, 2 * rows),
     }
     if lengths:
-        constants["lengths"] = np.array([5, 2, 1], "int32")
+        constants["lengths"] = np.resize(np.array([5, 2, 1], "int32"), batch)
     if initial:
         inputs["h"] = random(*state)
         if operator == "LSTM":
@@ -256,15 +258,93 @@ def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict
     return inputs
 
 
-def test_a_program_of_both_directions() -> None:
-    inputs = write("LSTM", direction="bidirectional", lengths=True, initial=True)
-    wanted = expected(inputs)
-    both = program("opencl", "webgpu")
-    for kind in ("opencl", "webgpu"):
-        first_device(kind)
-        f = both.on(kind)
-        assert [each.turns for each in f.program.repeats] == [5, 5]
-        check_close(f(*inputs.values()), wanted)
+#: What the kernels of layers compute differently: vectors of 16 with a rest and without, tiles of
+#: rows, sequences that a thread shares, blocks of more and of fewer threads than units.
+LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a rest of a vector": ("LSTM", {"size": 20, "batch": 1, "initial": True}),
+    "vectors and a rest": (
+        "LSTM",
+        {"size": 35, "batch": 2, "lengths": True, "initial": True, "peepholes": True},
+    ),
+    "two vectors": (
+        "LSTM",
+        {"size": 32, "batch": 4, "direction": "bidirectional", "lengths": True, "peepholes": True},
+    ),
+    "more units than threads": ("LSTM", {"size": 260, "batch": 1, "length": 2}),
+    "fewer rows than a tile": ("LSTM", {"size": 3, "batch": 5, "input_forget": 1}),
+    "an early reset": ("GRU", {"size": 35, "batch": 4, "initial": True, "lengths": True}),
+    "a late reset": (
+        "GRU",
+        {"size": 19, "batch": 6, "linear_before_reset": 1, "direction": "reverse", "lengths": True},
+    ),
+    "a long reset": ("GRU", {"size": 140, "batch": 1, "direction": "bidirectional"}),
+    "no gates": ("RNN", {"size": 21, "batch": 8, "direction": "bidirectional", "initial": True}),
+}
+
+
+def test_a_layer_is_one_kernel_on_each_kind() -> None:
+    kinds = ["opencl", "vulkan", "webgpu"]
+    present = [kind for kind in kinds if devmod.devices(kind)]
+
+    def run(label: str) -> None:
+        operator, options = LAYERS[label]
+        inputs = write(operator, **options)
+        wanted = expected(inputs)
+        each = program(*present)
+        for kind in present:
+            for device in devmod.devices(kind):
+                f = each.on(device)
+                # A block does not read as many weights in each turn.
+                large = kind != "opencl" and options["size"] > 256
+                assert len(f.program.repeats) == large
+                check_close(f(*inputs.values()), wanted)
+
+    first_device("opencl")
+    check_each(LAYERS, run)
+
+
+def test_a_layer_has_each_activation() -> None:
+    """On numbers below and above each limit."""
+    first_device("opencl")
+    first_device("webgpu")
+
+    def run(name: str) -> None:
+        function, keys = FUNCTIONS[name]
+        numbers = {key: value for key, value in (("alpha", 0.7), ("beta", 0.3)) if key in keys}
+        inputs = {"x": random(2, 20, 4) * 6}
+        constants = {"w": random(1, 18, 4), "r": np.zeros((1, 18, 18), "float32")}
+        options = {f"activation_{key}": [value] for key, value in numbers.items()}
+        node = onnx.helper.make_node(
+            "RNN", ["x", "w", "r"], ["y"], hidden_size=18, activations=[name], **options
+        )
+        save([node], inputs, constants, ["y"])
+        sums = inputs["x"] @ constants["w"][0].T
+        assert sums.min() < -3
+        assert sums.max() > 3
+        own = program("opencl", "webgpu")
+        for kind in ("opencl", "webgpu"):
+            f = own.on(kind)
+            assert not f.program.repeats
+            got = f(inputs["x"])
+            np.testing.assert_allclose(got[:, 0], function(sums, **numbers), atol=1e-5)
+
+    check_each(FUNCTIONS, run)
+
+
+def test_weights_that_a_model_computes_are_whole_first() -> None:
+    """A product and a transposition have no array of their own."""
+    first_device("opencl")
+    inputs = {"x": random(5, 3, 4), "scale": random(1, 24, 1)}
+    nodes = [
+        onnx.helper.make_node("Transpose", ["turned"], ["plain"], perm=[0, 2, 1]),
+        onnx.helper.make_node("Mul", ["plain", "scale"], ["r"]),
+        onnx.helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=6),
+    ]
+    constants = {"w": random(1, 24, 4), "turned": random(1, 6, 24)}
+    save(nodes, inputs, constants, ["y"])
+    f = program("opencl")
+    assert not f.program.repeats
+    check_close(f(*inputs.values()), expected(inputs))
 
 
 def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,13 +360,18 @@ def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_number_of_positions_may_be_a_length_of_the_call() -> None:
     first_device("opencl")
-    write("GRU", "positions", direction="reverse")
-    f = program("opencl", positions=(1, 9))
-    (repeat,) = f.program.repeats
-    assert repeat.turns == "positions"
-    for count in (5, 1, 9):
-        inputs = {"x": random(count, 3, 4)}
-        check_close(f(**inputs), expected(inputs))
+    first_device("webgpu")
+    for large in (False, True):
+        write("GRU", "positions", direction="reverse", size=400 if large else 6)
+        both = program("opencl", "webgpu", positions=(1, 9))
+        for kind in ("opencl", "webgpu"):
+            f = both.on(kind)
+            turns = [each.turns for each in f.program.repeats]
+            assert turns == (["positions"] if large and kind == "webgpu" else [])
+            for count in (5, 1, 9):
+                inputs = {"x": random(count, 3, 4)}
+                most = 1e-4 if large else 1e-5
+                check_close(f(**inputs), expected(inputs), most)
 
 
 def test_the_first_state_is_a_constant_of_a_node() -> None:

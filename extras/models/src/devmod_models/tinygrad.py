@@ -396,6 +396,7 @@ class _Plan:
         from tinygrad.uop.ops import Ops
 
         from devmod_models._tinygrad.attention import with_attention
+        from devmod_models._tinygrad.layers import with_layers
         from devmod_models._tinygrad.record import each_call, effects
         from devmod_models._tinygrad.render import KINDS, OPENCL_C
 
@@ -419,9 +420,9 @@ class _Plan:
             self.arch = OPENCL_C
         elif target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-        self._calls = recording.calls
+        self._calls = with_layers(recording, target.kind)
         if target.kind == "opencl":
-            self._calls = with_attention(recording)
+            self._calls = with_attention(recording._replace(calls=self._calls))
         self._effects = effects(each_call(self._calls))
         self._declared = self._interface()
         for call in self._effects:

@@ -588,9 +588,9 @@ def with_attention(recording: Recording) -> Calls:
                 continue
             between = result[result.index(own[0]) : result.index(call)]
             if _are_independent(own, between, known):
-                merged = _merged(own)
-                known[merged] = set().union(*map(known.__getitem__, own))
-                result[result.index(call)] = merged
+                joined = merged(own)
+                known[joined] = set().union(*map(known.__getitem__, own))
+                result[result.index(call)] = joined
                 for each in own[:-1]:
                     result.remove(each)
         return result
@@ -635,7 +635,7 @@ def _group(
     if len(set(calls)) != len(calls):
         return []
     try:
-        Attention(_merged(calls).src[0]).rendered("f")
+        Attention(merged(calls).src[0]).rendered("f")
     except ValueError:
         return []
     return calls
@@ -653,7 +653,7 @@ def _are_independent(
     return written.isdisjoint(used)
 
 
-def _merged(calls: Sequence[UOp]) -> UOp:
+def merged(calls: Sequence[UOp]) -> UOp:
     """Return calls as one, whose tree has all of theirs."""
     buffers: dict[UOp, int] = {}
     ends = []

@@ -285,11 +285,14 @@ class Repeat(NamedTuple):
         The name of the variable that is the number of the turn, also in the program.
     calls
         The calls.
+    layer
+        What the turns compute, if one kernel may do so (`layers.Layer`).
     """
 
     turns: Any
     variable: str
     calls: Calls
+    layer: Any = None
 
 
 Calls = list["UOp | Repeat"]
@@ -366,7 +369,7 @@ class Tape:
             self._current.append(call.replace(src=(*call.src, *numbers)))
 
     @contextmanager
-    def repeat(self, turns: Any) -> Iterator[UOp | int]:
+    def repeat(self, turns: Any, layer: Any = None) -> Iterator[UOp | int]:
         """Yield the number of the turn, a variable, or 0 of one turn. The calls of the block run in
         each turn.
 
@@ -374,6 +377,8 @@ class Tape:
         ----------
         turns
             Their number: an int, or a symbolic length.
+        layer
+            What they compute, if one kernel may do so.
         """
         most = largest(turns)
         if most == 1:
@@ -381,7 +386,7 @@ class Tape:
             return
         name = self._names.take(f"turn_{len(self._variables)}")
         self._variables.add(name)
-        repeat = Repeat(turns, name, [])
+        repeat = Repeat(turns, name, [], layer)
         self._current.append(repeat)
         with patched(self, "_current", repeat.calls):
             yield UOp.variable(name, 0, most - 1).bind(0)

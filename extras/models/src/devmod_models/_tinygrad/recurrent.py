@@ -7,14 +7,16 @@ position more: each turn reads a position and writes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from tinygrad import Tensor, dtypes
 from tinygrad.nn.onnx import onnx_ops
 
 from devmod.errors import CompileError
-from devmod_models._tinygrad.record import largest, recording
+from devmod_models._tinygrad.layers import Activation, Layer
+from devmod_models._tinygrad.record import buffer_of, largest, recording
 
 __all__ = ["OPERATORS"]
 
@@ -35,6 +37,8 @@ _ACTIVATIONS: dict[str, tuple[Any, ...]] = {
 }
 #: For each direction whether it begins at the end.
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+#: The attributes that change what a kernel of a whole layer computes.
+_OPTIONS = ("input_forget", "linear_before_reset")
 #: Multiplies rows by the weights of a direction, whose number is first.
 _Product = Callable[[int, Tensor], Tensor]
 
@@ -60,6 +64,22 @@ class _Direction(NamedTuple):
     keep: Callable[[Tensor, Tensor], Tensor]
 
 
+class _Known(NamedTuple):
+    """What a kernel of a whole layer needs of a node.
+
+    Attributes
+    ----------
+    operator
+        The operator of ONNX.
+    arrays
+        The weights of the states, and the peepholes if there are some: those of all directions,
+        each in a buffer of its own.
+    """
+
+    operator: str
+    arrays: dict[str, Tensor]
+
+
 def _layer(
     cell: Callable[..., Tensor],
     of_inputs: _Product,
@@ -67,6 +87,7 @@ def _layer(
     size: int,
     functions: Sequence[str],
     options: dict[str, Any],
+    known: _Known | None,
     bias: Any = None,
     lengths: Any = None,
     *initial: Any,
@@ -89,6 +110,8 @@ def _layer(
         The default activations of one direction.
     options
         The attributes.
+    known
+        What a kernel of the whole layer needs; None if there is none.
     bias
         The biases of each direction: of the inputs, then of the states.
     lengths
@@ -114,6 +137,13 @@ def _layer(
         elif is_batch_first:
             first = each.transpose(0, 1)
         firsts.append(first)
+    gates = 0
+    if known is not None:
+        gates = known.arrays["weights"].shape[1]
+        if lengths is not None:
+            lengths = _whole(lengths)
+        if bias is not None and options.get("linear_before_reset"):
+            bias = known.arrays["bias"] = _whole(bias)
 
     def run(number: int) -> tuple[Tensor, ...]:
         is_reversed = directions[number]
@@ -135,14 +165,37 @@ def _layer(
             positions = positions.contiguous()
             Tensor.realize(inputs, positions)
             write(states, 0, firsts[0][number])
-            with tape.repeat(length) as turn:
+            layer = None
+            if known is not None and x.dtype == inputs.dtype == dtypes.float32:
+                own_arrays = {"states": states, "inputs": inputs}
+                own_arrays |= {"cells": each for each in others}
+                if lengths is not None:
+                    own_arrays["lengths"] = lengths
+                places = [(name, buffer_of(each), 0) for name, each in own_arrays.items()]
+                for name, each in known.arrays.items():
+                    first = number * prod(each.shape[1:])
+                    if name == "bias":  # of the states, behind that of the inputs
+                        first += gates
+                    places.append((name, buffer_of(each), first))
+                layer = Layer(
+                    known.operator,
+                    size,
+                    length,
+                    x.shape[1],
+                    is_reversed,
+                    tuple(activations[number]),
+                    frozenset(name for name in _OPTIONS if options.get(name)),
+                    tuple(places),
+                )
+            with tape.repeat(length, layer) as turn:
 
                 def keep(new: Tensor, old: Tensor) -> Tensor:
                     if lengths is None:
                         return new
                     return (at(positions, turn) < lengths.reshape(-1, 1)).where(new, old)
 
-                direction = _Direction(number, activations[number], other, keep)
+                functions = list(map(_function, activations[number]))
+                direction = _Direction(number, functions, other, keep)
                 state = at(states, turn)
                 new = cell(direction, at(inputs, turn), state, *others)
                 write(states, turn + 1, keep(new, state))
@@ -165,7 +218,7 @@ def _layer(
 
 def _functions(
     options: dict[str, Any], defaults: Sequence[str], directions: int
-) -> list[list[Callable[[Tensor], Tensor]]]:
+) -> list[list[Activation]]:
     """Return the activations of each direction."""
     names = [*defaults] * directions
     if options.get("activations"):
@@ -175,11 +228,11 @@ def _functions(
         raise CompileError(f"it has {len(names)} activations; expected {count * directions}")
     # Each number of a list is that of the next function that has one.
     given = [iter(options.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
-    result: list[list[Callable[[Tensor], Tensor]]] = []
+    result: list[list[Activation]] = []
     for place, name in enumerate(names):
         if name not in _ACTIVATIONS:
             raise CompileError(f"the activation {name!r} is unknown")
-        function, *numbers = _ACTIVATIONS[name]
+        _, *numbers = _ACTIVATIONS[name]
         own = [next(values, number) for values, number in zip(given, numbers, strict=False)]
         # The third function, of an LSTM, gets the state as it is.
         clip = 0.0
@@ -187,12 +240,14 @@ def _functions(
             clip = options.get("clip", 0.0)
         if not place % count:
             result.append([])
-        result[-1].append(_activation(function, own, clip))
+        result[-1].append(Activation(name, tuple(own), clip))
     return result
 
 
-def _activation(function: Any, numbers: Sequence[float], clip: float) -> Callable[[Tensor], Tensor]:
-    """Return a function of a tensor, whose elements are clipped first unless `clip` is 0."""
+def _function(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Return the function of a tensor, whose elements are clipped first unless the limit is 0."""
+    name, numbers, clip = activation
+    function = _ACTIVATIONS[name][0]
     if not clip:
         return lambda x: function(x, *numbers)
     return lambda x: function(x.clamp(-clip, clip), *numbers)
@@ -214,12 +269,23 @@ def copied(value: Tensor) -> Tensor:
     return value.empty_like().assign(value).realize()
 
 
+def _whole(tensor: Tensor) -> Tensor:
+    """Return a tensor whose elements are in a buffer of their own, in their order."""
+    if tensor.uop.has_buffer_identity(after_ok=True):
+        return tensor
+    result = tensor.contiguous()
+    with recording():
+        Tensor.realize(result)
+    return result
+
+
 def _product(weights: Tensor) -> _Product:
     return lambda number, rows: rows @ weights[number].transpose(0, 1)
 
 
 def _lstm(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
-    return _lstm_of(x, _product(w), _product(r), r.shape[2], options, *inputs)
+    r = _whole(r)
+    return _lstm_of(x, _product(w), _product(r), r.shape[2], options, {"weights": r}, *inputs)
 
 
 def _lstm_of(
@@ -228,6 +294,7 @@ def _lstm_of(
     of_states: _Product,
     size: int,
     options: dict[str, Any],
+    arrays: dict[str, Tensor],
     bias: Any = None,
     lengths: Any = None,
     initial_h: Any = None,
@@ -235,8 +302,13 @@ def _lstm_of(
     peepholes: Any = None,
 ) -> tuple[Tensor, ...]:
     """Return the results of an LSTM with the products by the weights of the inputs and of the
-    states.
+    states. `arrays` has the latter; it has none if they are no floats.
     """
+    known = None
+    if arrays:
+        known = _Known("LSTM", arrays)
+        if peepholes is not None:
+            peepholes = arrays["peepholes"] = _whole(peepholes)
 
     def cell(own: _Direction, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
         f, g, last = own.functions
@@ -255,12 +327,14 @@ def _lstm_of(
 
     functions = ("sigmoid", "tanh", "tanh")
     initial = (initial_h, initial_c)
-    return _layer(cell, of_inputs, x, size, functions, options, bias, lengths, *initial)
+    return _layer(cell, of_inputs, x, size, functions, options, known, bias, lengths, *initial)
 
 
 def _gru(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
     size = r.shape[2]
     both = 2 * size
+    r = _whole(r)
+    known = _Known("GRU", {"weights": r})
 
     def cell(own: _Direction, x: Tensor, h: Tensor) -> Tensor:
         f, g = own.functions
@@ -275,17 +349,19 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple
             new = x[:, both:] + (reset * h) @ weights[:, both:]
         return (1 - z) * g(new) + z * h
 
-    return _layer(cell, _product(w), x, size, ("sigmoid", "tanh"), options, *inputs)
+    return _layer(cell, _product(w), x, size, ("sigmoid", "tanh"), options, known, *inputs)
 
 
 def _rnn(x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any) -> tuple[Tensor, ...]:
+    r = _whole(r)
+    known = _Known("RNN", {"weights": r})
     of_states = _product(r)
 
     def cell(own: _Direction, x: Tensor, h: Tensor) -> Tensor:
         (f,) = own.functions
         return f(x + of_states(own.number, h))
 
-    return _layer(cell, _product(w), x, r.shape[2], ("tanh",), options, *inputs)
+    return _layer(cell, _product(w), x, r.shape[2], ("tanh",), options, known, *inputs)
 
 
 def quantized(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -335,7 +411,7 @@ def _dynamic_quantize_lstm(
     *others, w_scale, w_zero, r_scale, r_zero = inputs
     of_inputs = _quantized_product(w, w_scale, w_zero)
     of_states = _quantized_product(r, r_scale, r_zero)
-    return _lstm_of(x, of_inputs, of_states, r.shape[1], options, *others)
+    return _lstm_of(x, of_inputs, of_states, r.shape[1], options, {}, *others)
 
 
 OPERATORS: dict[str, Any] = {

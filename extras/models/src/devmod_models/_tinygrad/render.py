@@ -27,6 +27,7 @@ from devmod.worker import answer_items
 from devmod_models._patched import patched
 from devmod_models._tinygrad.attention import Attention
 from devmod_models._tinygrad.convolutions import Convolution
+from devmod_models._tinygrad.layers import LayerInfo, layer_kernel
 from devmod_models._tinygrad.products import NAME, Product, product_of
 from devmod_models._tinygrad.record import expression, identifier, settings
 
@@ -293,6 +294,10 @@ def _render_kind(
     sink: Any, kind: str, arch: str, name: str, optimizations: str = ""
 ) -> dict[str, Any]:
     """Return the text and the launch of a kernel for one kind."""
+    if isinstance(sink.arg, LayerInfo):
+        if optimizations:
+            return {"error": "a layer has no optimizations"}
+        return layer_kernel(sink.arg.layer, kind, name, is_opencl_c=arch == OPENCL_C)
     made = KINDS[kind][0]
     tensor_cores = []
     if kind == "cuda":
