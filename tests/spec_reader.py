@@ -70,7 +70,7 @@ KEYS = ("kind", "imports", "format", "functions", "variant", "rank", *OF_BYTES, 
 FAR = 2**63 - 1
 #: The needs that a reader knows: the table of docs/arrays-and-devices.md, and two more.
 NEEDS = {"fp16", "fp64", "int64_atomics", "subgroups", "subgroup_size", "images"}
-NEEDS |= {"image_writes_3d", "launch_constants", "tuned", "repeat"}
+NEEDS |= {"image_writes_3d", "launch_constants", "processor", "tuned", "repeat"}
 #: What a page says of a candidate of another one: number, rank, and kind, format and variant.
 Claim = tuple[int, int, tuple[str, ...]]
 

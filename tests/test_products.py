@@ -13,6 +13,7 @@ from backend_checks import first_device
 from each_case import check_each
 
 import devmod
+from devmod.backend import walk
 from devmod.interop import tinygrad as interop
 
 pytest.importorskip("tinygrad", reason="tinygrad is not installed")
@@ -247,3 +248,55 @@ def test_an_array_that_is_changed_in_place_is_no_product(texts: list[str]) -> No
     x = array(32, 32)
     got = function(x, state=function.state())
     np.testing.assert_allclose(got, before @ weight.numpy() + x, rtol=0, atol=1e-4)
+
+
+def test_a_device_that_is_no_processor_has_other_kernels() -> None:
+    """One file has both. What is not written by hand has the same text in both."""
+    first_device("opencl")
+    x, w = array(24, 33), array(33, 40)
+
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        return ((x @ w).contiguous() + 1).sum(0)
+
+    data = devmod.dumps(exported(function, x, w))
+    wanted = (x.astype(np.float64) @ w + 1).sum(0)
+    found = {}
+    for device in devmod.devices("opencl"):
+        own = device.features
+        assert "processor" in own
+        for label, features in {"processor": own, "gpu": own - {"processor"}}.items():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(device, "features", features)
+                f: Any = devmod.loads(data)["f"].on(device)
+                np.testing.assert_allclose(f(x, w), wanted, rtol=0, atol=1e-4)
+                found[label] = list(f.program.kernels)
+    assert found == {
+        "processor": ["f_opencl_k0", "f_opencl_k1"],
+        "gpu": ["f_opencl_general_k0", "f_opencl_general_k1"],
+    }
+    needs: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    for each in walk(devmod.loads(data)):
+        if each.kind == "opencl":
+            texts |= dict.fromkeys(each.functions, each.inspect_source())
+            for name, info in each.functions.items():
+                needs[name] = info.interface.needs  # type: ignore[union-attr]
+    assert needs == {
+        **dict.fromkeys(found["processor"], ("processor",)),
+        **dict.fromkeys(found["gpu"], ()),
+    }
+    assert MARK in texts["f_opencl_k0"]
+    general = texts["f_opencl_general_k0"]
+    assert MARK not in general
+    second = texts["f_opencl_k0"].partition("__kernel void f_opencl_k1(")[2]
+    assert second
+    assert general.partition("__kernel void f_opencl_general_k1(")[2] == second
+
+
+def test_a_program_without_kernels_by_hand_fits_each_device() -> None:
+    parts = [
+        each for each in walk(exported(lambda x: x * 2 + 1, array(30))) if each.kind == "opencl"
+    ]
+    (kernels,) = parts
+    assert [*kernels.functions] == ["f_opencl_k0"]
+    assert kernels.functions["f_opencl_k0"].interface.needs == ()  # type: ignore[union-attr]

@@ -201,6 +201,7 @@ NAMES_OF_FEATURES = {
     "images": ("13 14 15", "", "", ""),
     "int64_atomics": ("Int64Atomics", "cl_khr_int64_base_atomics", "", ""),
     "launch_constants": ("", "", "", ""),
+    "processor": ("", "", "", ""),
     "subgroup_size": ("", "cl_intel_required_subgroup_size", "", ""),
     "subgroups": (
         "58 GroupNonUniform",

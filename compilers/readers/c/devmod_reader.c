@@ -1767,7 +1767,7 @@ int devmod_check_needs(devmod_file *file, const devmod_function *function) {
     static const char *const NEEDS[] = {
         "fp16",          "fp64",   "int64_atomics",   "subgroups",
         "subgroup_size", "images", "image_writes_3d", "launch_constants",
-        "tuned",         "repeat",
+        "processor",     "tuned",  "repeat",
     };
     enum { COUNT = sizeof NEEDS / sizeof *NEEDS };
     GUARD(file);

@@ -15,5 +15,5 @@ def test_a_compiler_gives_no_other_need() -> None:
     assert ReflectedFunction("k", [], [], needs=FEATURES).needs == tuple(FEATURES)
     assert refusal(FormatError, ReflectedFunction, "k", [], [], needs=["fp16", "half"]) == (
         "the function 'k' needs 'half'; expected names of features: 'fp16', 'fp64', 'image_writes_3d', 'images', 'int64_atomics', "
-        "'launch_constants', 'subgroup_size', 'subgroups'"
+        "'launch_constants', 'processor', 'subgroup_size', 'subgroups'"
     )

@@ -562,6 +562,7 @@ def test_the_features_of_a_device(device: Any) -> None:
         "image_writes_3d",
         "images",
         "int64_atomics",
+        "processor",
         "subgroup_size",
         "subgroups",
     }
@@ -570,6 +571,7 @@ def test_the_features_of_a_device(device: Any) -> None:
     assert ("fp16" in device.features) == ("cl_khr_fp16" in extensions)
     assert ("images" in device.features) == bool(device.handle.image_support)
     assert bool(device.subgroup_sizes) == ("subgroup_size" in device.features)
+    assert ("processor" in device.features) == bool(device.handle.type & 2)  # CL_DEVICE_TYPE_CPU
 
 
 HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n__kernel void k(__global float *x) { half y = (half)x[0]; x[0] = y + (half)1; }"

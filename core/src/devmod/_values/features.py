@@ -64,6 +64,7 @@ FEATURES = {
     "launch_constants": Feature(
         "specialization by the block and the local memory of a call, as kernels of clspv need it"
     ),
+    "processor": Feature("a device that is a processor of the host, and no GPU"),
     "subgroup_size": Feature(
         "kernels that require a number of threads in a subgroup",
         (),

@@ -17,6 +17,7 @@ const KNOWN_NEEDS = new Set([
   "images",
   "image_writes_3d",
   "launch_constants",
+  "processor",
   "tuned",
   "repeat",
 ]);

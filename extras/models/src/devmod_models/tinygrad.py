@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from importlib import metadata
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import devmod
@@ -75,6 +74,8 @@ _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
 #: imports tinygrad first, in 60 MB.
 _MANY = 6
 _MOST_PROCESSES = 16
+#: What kernels of OpenCL that are written by hand need of a device.
+_PROCESSOR = ("processor",)
 _RENDER = "devmod_models._tinygrad.render"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -224,6 +225,13 @@ def make(
         plans = []
         for kind, target in parsed.items():
             plans.append(_Plan(name, target, recordings[limits[kind]], folded, options))
+        _render(plans, report)
+        for plan in list(plans):
+            if plan.has_kernels_by_hand():
+                plan.needs = _PROCESSOR
+                plans.insert(
+                    plans.index(plan) + 1, plan.general(recordings[limits[plan.target.kind]])
+                )
         _render(plans, report)
     for text, own in plans[0].names.renamed.items():  # those of each kind
         report(f"{text!r} is {own} in the program", 1.0)
@@ -383,7 +391,9 @@ def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[
 
 
 class _Plan:
-    """The kernels and the steps of one kind."""
+    """The kernels and the steps of one kind. If opencl has kernels for processors that are written
+    by hand, it has two: another one for all other devices, which is general.
+    """
 
     def __init__(
         self,
@@ -392,6 +402,8 @@ class _Plan:
         recording: Recording,
         folded: Mapping[str, str],
         options: Sequence[str],
+        *,
+        is_general: bool = False,
     ) -> None:
         from tinygrad.uop.ops import Ops
 
@@ -403,6 +415,9 @@ class _Plan:
         self.name = name
         self.target = target
         self.recording = recording
+        self.is_general = is_general
+        #: What its kernels need of a device beside what their texts show.
+        self.needs: tuple[str, ...] = ()
         #: The names in use: kinds that share a recording have the same ones.
         self.names = deepcopy(recording.names)
         #: The digests of constants whose values the function has read, by their names.
@@ -420,11 +435,15 @@ class _Plan:
             self.arch = OPENCL_C
         elif target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
-        self._calls = with_layers(recording, target.kind)
-        if target.kind == "opencl":
+        has_kernels_by_hand = target.kind == "opencl" and not is_general
+        self._calls = with_layers(recording, target.kind, for_processors=has_kernels_by_hand)
+        if has_kernels_by_hand:
             self._calls = with_attention(recording._replace(calls=self._calls))
         self._effects = effects(each_call(self._calls))
         self._declared = self._interface()
+        label = f"{name}_{target.kind}"
+        if is_general:
+            label += "_general"
         for call in self._effects:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
@@ -433,9 +452,42 @@ class _Plan:
                 continue
             self._check_types(tree)
             self._check_parts(call)
-            kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
+            kernel = f"{label}_k{len(self.kernels)}"
             self.kernels[tree] = kernel
             self.rendered[kernel] = {}  # the order of the file
+
+    def has_kernels_by_hand(self) -> bool:
+        """Return whether a kernel was rendered that is written by hand for processors."""
+        return any(map(self._is_by_hand, self.kernels))
+
+    def _is_by_hand(self, tree: Any) -> bool:
+        from devmod_models._tinygrad.layers import LayerInfo
+
+        if self.target.kind != "opencl" or self.is_general:
+            return False
+        rendered = self.rendered[self.kernels[tree]]
+        return isinstance(tree.arg, LayerInfo) or "optimizations" in rendered
+
+    def general(self, recording: Recording) -> _Plan:
+        """Return the plan for the other devices of the kind. It has those kernels of this one that
+        are not written by hand.
+        """
+        result = _Plan(
+            self.name, self.target, recording, self._read, self._options, is_general=True
+        )
+        for tree, kernel in self.kernels.items():
+            if tree in result.kernels and not self._is_by_hand(tree):
+                own = result.kernels[tree]
+                text = re.sub(rf"\b{kernel}\b", own, self.rendered[kernel]["text"])
+                result.rendered[own] = {**self.rendered[kernel], "text": text}
+        return result
+
+    def fits(self, device: str) -> bool:
+        """Return whether a device, such as "opencl:0", gets the kernels of this plan."""
+        is_processor = "processor" in (devmod.device(device).features or ())
+        if self.is_general:
+            return not is_processor
+        return is_processor or not self.needs
 
     def pickled(self, tree: Any) -> str:
         """Return a kernel's tree as `render` takes it."""
@@ -699,6 +751,8 @@ class _Plan:
             module = self._compile_part(part, options)
             functions |= module.functions
 
+        if self.needs:
+            functions = {name: _with_needs(each, self.needs) for name, each in functions.items()}
         toolchain = ""
         if module.origin:
             toolchain = module.origin.toolchain
@@ -753,6 +807,12 @@ class _Plan:
                 raise
 
 
+def _with_needs(info: Any, needs: Iterable[str]) -> Any:
+    """Return a function that needs more of a device."""
+    interface = info.interface
+    return info.replace(interface=interface.replace(needs=[*interface.needs, *needs]))
+
+
 def _values(array: Any) -> HostArray:
     """Return the elements of an array of a recording."""
     return HostArray(array.buffer.buffer.as_memoryview(), array.shape, array.dtype)
@@ -769,14 +829,25 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _render(plans: Sequence[_Plan], report: Report) -> None:
-    """Render the kernels of all kinds. Kinds whose kernels are equal share the work."""
+    """Render the kernels of all kinds that are not yet. Kinds whose kernels are equal share the
+    work.
+    """
+    from devmod_models._tinygrad.render import HEURISTIC
+
     items: list[Any] = []
     owners = []
-    trees = dict.fromkeys(chain.from_iterable(plan.kernels for plan in plans))
-    for tree in trees:
-        own = [plan for plan in plans if tree in plan.kernels]
+    trees: dict[Any, list[_Plan]] = {}
+    for plan in plans:
+        for tree, kernel in plan.kernels.items():
+            if not plan.rendered[kernel]:
+                trees.setdefault(tree, []).append(plan)
+    for tree, own in trees.items():
         owners.append(own)
-        items.append([own[0].pickled(tree), [plan.item(plan.kernels[tree]) for plan in own]])
+        kinds = []
+        for plan in own:
+            optimizations = [HEURISTIC] * plan.is_general
+            kinds.append(plan.item(plan.kernels[tree], *optimizations))
+        items.append([own[0].pickled(tree), kinds])
     rows = zip(trees, items, owners, results_of(items), strict=True)
     for number, (tree, (text, _), own, (results, end)) in enumerate(rows, 1):
         failed = {"error": f"the process that renders it {end}"}

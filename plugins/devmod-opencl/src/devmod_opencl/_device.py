@@ -618,6 +618,8 @@ def _features(handle: Any) -> frozenset[str]:
     }
     if handle.image_support:
         features.add("images")
+    if handle.type & cl.device_type.CPU:
+        features.add("processor")
     if handle.version.startswith("OpenCL 2."):
         features.add("image_writes_3d")  # not optional in this version
     with suppress(_driver.Error, AttributeError):  # before OpenCL 2.1

@@ -27,8 +27,8 @@ _MOST_WEIGHTS = 1 << 18
 _LANES = 16
 _SUMS = 8
 _MOST_SEQUENCES = 4
-#: The kinds beside opencl that have these kernels.
-_KINDS = ("cuda", "rocm", "vulkan", "webgpu")
+#: The kinds that have these kernels.
+_KINDS = ("cuda", "opencl", "rocm", "vulkan", "webgpu")
 #: The threads of a block: what each device of a kind has.
 _THREADS = {"vulkan": 128}
 _MOST_THREADS = 256
@@ -87,7 +87,7 @@ class LayerInfo(KernelInfo):  # type: ignore[misc]
     layer: Layer | None = None
 
 
-def with_layers(recording: Recording, kind: str) -> Calls:
+def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Calls:
     """Return the calls of a recording with one in the place of each repeat that is a layer."""
 
     def joined(calls: Calls) -> Calls:
@@ -96,7 +96,7 @@ def with_layers(recording: Recording, kind: str) -> Calls:
             own = each
             if isinstance(each, Repeat):
                 own = each._replace(calls=joined(each.calls))
-                if (layer := _joined(each, recording, kind)) is not None:
+                if (layer := _joined(each, recording, kind, for_processors)) is not None:
                     own = layer
             result.append(own)
         return result
@@ -104,13 +104,13 @@ def with_layers(recording: Recording, kind: str) -> Calls:
     return joined(recording.calls)
 
 
-def _joined(repeat: Repeat, recording: Recording, kind: str) -> UOp | None:
+def _joined(repeat: Repeat, recording: Recording, kind: str, for_processors: bool) -> UOp | None:
     """Return the call of a repeat that is a layer; None of another one."""
     layer = repeat.layer
     if layer is None or layer.size > _MOST_SIZE:
         return None
     weights = GATES[layer.operator] * layer.size**2
-    if kind != "opencl" and (kind not in _KINDS or weights > _MOST_WEIGHTS):
+    if not for_processors and (kind not in _KINDS or weights > _MOST_WEIGHTS):
         return None
     calls = [*each_call(repeat.calls)]
     used = set[UOp]().union(*map(realize.get_call_arg_uops, calls))
@@ -270,9 +270,7 @@ class _Lines:
 #: The text of each activation by a value's name and the numbers.
 _FUNCTIONS: dict[str, Callable[..., str]] = {
     "affine": lambda _, x, alpha, beta: f"{alpha} * {x} + {beta}",
-    "elu": lambda own, x, alpha: own.chosen(
-        f"{x} < 0.0f", f"{alpha} * ({own.exp(x)} - 1.0f)", x
-    ),
+    "elu": lambda own, x, alpha: own.chosen(f"{x} < 0.0f", f"{alpha} * ({own.exp(x)} - 1.0f)", x),
     "hardsigmoid": _Lines.hard_sigmoid,
     "leakyrelu": lambda own, x, alpha: own.chosen(f"{x} < 0.0f", f"{alpha} * {x}", x),
     "relu": lambda own, x: own.chosen(f"{x} < 0.0f", "0.0f", x),
@@ -331,9 +329,11 @@ _CELLS: dict[str, Callable[[Layer, _Lines, Mapping[str, str]], tuple[str, str]]]
 }
 
 
-def layer_kernel(layer: Layer, kind: str, name: str, *, is_opencl_c: bool) -> dict[str, Any]:
+def layer_kernel(
+    layer: Layer, kind: str, name: str, *, for_processors: bool, is_opencl_c: bool
+) -> dict[str, Any]:
     """Return the text and the launch of a layer, as `render` does."""
-    if kind == "opencl":
+    if for_processors:
         return _Vectors(layer, name).rendered()
     language = _OPENCL
     if kind == "webgpu":
@@ -377,7 +377,7 @@ class _Form:
 
     def _declared(self, language: _Language) -> tuple[list[str], list[str]]:
         """Return the declarations of the parameters, and of known numbers."""
-        declared = []
+        declared: list[str] = []
         for label, _, _ in self._layer.arrays:
             type_ = language.real
             if label == "lengths":
@@ -432,7 +432,9 @@ class _Vectors(_Form):
     def _each(self, count: int, text: str) -> str:
         """Return a loop over the units of some gates."""
         size = self._size
-        return f"for (int gate = 0; gate < {count}; gate++) for (int k = 0; k < {size}; k++) {text};"
+        return (
+            f"for (int gate = 0; gate < {count}; gate++) for (int k = 0; k < {size}; k++) {text};"
+        )
 
     def _array(self, label: str, gates: int = 1) -> str:
         """Return the declaration of an array of all sequences. Behind its units are zeros."""

@@ -7,7 +7,7 @@ position more: each turn reads a position and writes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -79,6 +79,41 @@ class _Known(NamedTuple):
     operator: str
     arrays: dict[str, Tensor]
 
+    def layer(
+        self,
+        number: int,
+        functions: tuple[Activation, ...],
+        options: dict[str, Any],
+        is_reversed: bool,
+        bias: Tensor | None,
+        **arrays: Any,
+    ) -> Layer:
+        """Return the description of a direction. `arrays` has those of this direction alone."""
+        places = []
+        for name, each in arrays.items():
+            if each is not None:
+                places.append((name, buffer_of(each), 0))
+        of_all = {**self.arrays}
+        if bias is not None and options.get("linear_before_reset"):
+            of_all["bias"] = bias
+        gates, size = self.arrays["weights"].shape[1:]
+        for name, each in of_all.items():
+            first = number * prod(each.shape[1:])
+            if name == "bias":  # of the states, behind that of the inputs
+                first += gates
+            places.append((name, buffer_of(each), first))
+        turns, batch, _ = arrays["inputs"].shape
+        return Layer(
+            self.operator,
+            size,
+            turns,
+            batch,
+            is_reversed,
+            functions,
+            frozenset(name for name in _OPTIONS if options.get(name)),
+            tuple(places),
+        )
+
 
 def _layer(
     cell: Callable[..., Tensor],
@@ -129,21 +164,10 @@ def _layer(
         x = x.transpose(0, 1)
     length = x.shape[0]
     most = largest(length)
-    firsts = []
-    for each in initial or (None,):
-        first = each
-        if each is None:
-            first = Tensor.zeros(len(directions), x.shape[1], size, dtype=x.dtype)
-        elif is_batch_first:
-            first = each.transpose(0, 1)
-        firsts.append(first)
-    gates = 0
-    if known is not None:
-        gates = known.arrays["weights"].shape[1]
-        if lengths is not None:
-            lengths = _whole(lengths)
-        if bias is not None and options.get("linear_before_reset"):
-            bias = known.arrays["bias"] = _whole(bias)
+    shape = (len(directions), x.shape[1], size)
+    firsts = [_first(each, shape, x.dtype, is_batch_first) for each in initial or (None,)]
+    bias = _whole(bias)
+    lengths = _whole(lengths)
 
     def run(number: int) -> tuple[Tensor, ...]:
         is_reversed = directions[number]
@@ -165,28 +189,12 @@ def _layer(
             positions = positions.contiguous()
             Tensor.realize(inputs, positions)
             write(states, 0, firsts[0][number])
+            arrays = {"states": states, "inputs": inputs, "lengths": lengths}
+            arrays |= dict(zip(["cells"], others, strict=False))
             layer = None
-            if known is not None and x.dtype == inputs.dtype == dtypes.float32:
-                own_arrays = {"states": states, "inputs": inputs}
-                own_arrays |= {"cells": each for each in others}
-                if lengths is not None:
-                    own_arrays["lengths"] = lengths
-                places = [(name, buffer_of(each), 0) for name, each in own_arrays.items()]
-                for name, each in known.arrays.items():
-                    first = number * prod(each.shape[1:])
-                    if name == "bias":  # of the states, behind that of the inputs
-                        first += gates
-                    places.append((name, buffer_of(each), first))
-                layer = Layer(
-                    known.operator,
-                    size,
-                    length,
-                    x.shape[1],
-                    is_reversed,
-                    tuple(activations[number]),
-                    frozenset(name for name in _OPTIONS if options.get(name)),
-                    tuple(places),
-                )
+            if known is not None and inputs.dtype == states.dtype == dtypes.float32:
+                own_functions = tuple(activations[number])
+                layer = known.layer(number, own_functions, options, is_reversed, bias, **arrays)
             with tape.repeat(length, layer) as turn:
 
                 def keep(new: Tensor, old: Tensor) -> Tensor:
@@ -194,8 +202,8 @@ def _layer(
                         return new
                     return (at(positions, turn) < lengths.reshape(-1, 1)).where(new, old)
 
-                functions = list(map(_function, activations[number]))
-                direction = _Direction(number, functions, other, keep)
+                callables = list(map(_function, activations[number]))
+                direction = _Direction(number, callables, other, keep)
                 state = at(states, turn)
                 new = cell(direction, at(inputs, turn), state, *others)
                 write(states, turn + 1, keep(new, state))
@@ -214,6 +222,15 @@ def _layer(
         y = y.permute(2, 0, 1, 3)
         ends = [each.transpose(0, 1) for each in ends]
     return (y, *ends)
+
+
+def _first(given: Any, shape: Sequence[Any], dtype: Any, is_batch_first: bool) -> Tensor:
+    """Return the first states of all directions: zeros if none are given."""
+    if given is None:
+        return Tensor.zeros(*shape, dtype=dtype)
+    if is_batch_first:
+        given = given.transpose(0, 1)
+    return given
 
 
 def _functions(
@@ -269,9 +286,9 @@ def copied(value: Tensor) -> Tensor:
     return value.empty_like().assign(value).realize()
 
 
-def _whole(tensor: Tensor) -> Tensor:
-    """Return a tensor whose elements are in a buffer of their own, in their order."""
-    if tensor.uop.has_buffer_identity(after_ok=True):
+def _whole(tensor: Any) -> Any:
+    """Return a tensor whose elements are in a buffer of their own, in their order, or None."""
+    if tensor is None or tensor.uop.has_buffer_identity(after_ok=True):
         return tensor
     result = tensor.contiguous()
     with recording():
@@ -307,8 +324,9 @@ def _lstm_of(
     known = None
     if arrays:
         known = _Known("LSTM", arrays)
+        peepholes = _whole(peepholes)
         if peepholes is not None:
-            peepholes = arrays["peepholes"] = _whole(peepholes)
+            arrays["peepholes"] = peepholes
 
     def cell(own: _Direction, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
         f, g, last = own.functions

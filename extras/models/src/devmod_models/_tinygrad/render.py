@@ -294,10 +294,14 @@ def _render_kind(
     sink: Any, kind: str, arch: str, name: str, optimizations: str = ""
 ) -> dict[str, Any]:
     """Return the text and the launch of a kernel for one kind."""
-    if isinstance(sink.arg, LayerInfo):
-        if optimizations:
+    if isinstance(sink.arg, LayerInfo) and sink.arg.layer:
+        if optimizations not in ("", HEURISTIC):
             return {"error": "a layer has no optimizations"}
-        return layer_kernel(sink.arg.layer, kind, name, is_opencl_c=arch == OPENCL_C)
+        for_processors = kind == "opencl" and not optimizations
+        is_opencl_c = arch == OPENCL_C
+        return layer_kernel(
+            sink.arg.layer, kind, name, for_processors=for_processors, is_opencl_c=is_opencl_c
+        )
     made = KINDS[kind][0]
     tensor_cores = []
     if kind == "cuda":
@@ -333,7 +337,8 @@ def _render_kind(
 
 def _product(sink: UOp, kind: str, name: str, optimizations: str) -> dict[str, Any] | None:
     """Return a kernel that is written by hand, with its optimizations, or None if there is none, or
-    others are wanted. They are for processors, and so opencl's alone if none are named.
+    others are wanted. They are for processors, and so opencl's alone if none are named: `_Plan`
+    gives other devices kernels with HEURISTIC.
     """
     wanted, _, rows = optimizations.partition(" ")
     if wanted != NAME and (wanted or kind != "opencl"):

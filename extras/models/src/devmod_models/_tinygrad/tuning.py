@@ -105,9 +105,10 @@ class Search:
         program itself if it has none.
         """
         kind = self._plan.target.kind
-        labels = device_labels([kind], has_simulated=False)
-        if not labels:
+        present = device_labels([kind], has_simulated=False)
+        if not present:
             self._report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
+        labels = list(filter(self._plan.fits, present))
         found = []
         usable = []
         with settings():
