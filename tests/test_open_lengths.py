@@ -92,6 +92,15 @@ BATCHES = {
     "one with gaps and more at the end": "y = ConvTranspose<strides = [3], dilations = [2], pads = [1, 2], output_padding = [1]>(x, w4)",
     "twice as many": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_UPPER">(x, w4)',
     "with more padding at the start": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_LOWER">(x, w4)',
+    "windows that cover all": "y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(x)",
+    "wide windows that cover all": "y = MaxPool<kernel_shape = [3], strides = [2], dilations = [2], pads = [2, 1], ceil_mode = 1>(x)",
+    "windows that may begin behind the end": "y = MaxPool<kernel_shape = [2], strides = [3], pads = [0, 1], ceil_mode = 1>(x)",
+    "means of windows that cover all": "y = AveragePool<kernel_shape = [3], strides = [2], pads = [1, 1], ceil_mode = 1>(x)",
+    "means with the border": "y = AveragePool<kernel_shape = [3], strides = [2], pads = [1, 0], ceil_mode = 1, count_include_pad = 1>(x)",
+    "an odd scale": 'y = Resize<mode = "linear">(x, "", odd)',
+    "a scale that rounds": 'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, "", fine)',
+    "five of a transposed convolution": "y = ConvTranspose<strides = [3], output_shape = [5]>(x, w4)",
+    "the upper five": 'y = ConvTranspose<strides = [2], output_shape = [5], auto_pad = "SAME_UPPER">(x, w4)',
     "frequencies": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1>(r)",
     "half of them": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1, onesided = 1>(r)",
     "numbers of frequencies": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v2, v2) y = DFT<axis = 1, inverse = 1>(r)",
@@ -112,7 +121,8 @@ def write(nodes: str, *shape: Any) -> None:
     for name, scale in (
         ("twice", 2),
         ("thrice", 3),
-        ("odd", 1.2345),
+        ("odd", 1.3456),
+        ("fine", 1.3333334),
         ("half", 0.5),
         ("most", 0.7),
     ):
@@ -202,19 +212,15 @@ def test_what_stays_refused_along_a_length() -> None:
     """In words, with a next step that the command and Python's doors write in their own way."""
     for nodes, text in (
         (
-            'y = Resize(x, "", odd)',
-            "Resize (output 'y'): its scale 1.2345000505447388 is no fraction of small numbers; a fixed length may do",
-        ),
-        (
-            "y = ConvTranspose<strides = [2], output_shape = [9]>(x, w4)",
-            "ConvTranspose (output 'y'): its output_shape is fixed, and a call chooses a length of its input; a fixed length may do",
+            "y = ConvTranspose<strides = [2], output_shape = [10]>(x, w4)",
+            "ConvTranspose (output 'y'): its output_shape has 10, and the least length that a call chooses gives 9; a fixed length may do",
         ),
         (
             "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v2, v2) y = DFT<axis = 1, inverse = 1, onesided = 1>(r)",
             "DFT (output 'y'): it is inverse and one-sided along a length that each call chooses; a fixed length may do",
         ),
         (
-            "y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(x)",
+            "r = Slice(x, v3, last, v2) y = MaxPool<kernel_shape = [2], strides = [2]>(r)",
             "MaxPool (output 'y'): a window of 2 elements may be wider than a length that is computed from those of a call; a fixed length may do",
         ),
         (
@@ -225,3 +231,9 @@ def test_what_stays_refused_along_a_length() -> None:
         write(nodes, "batch", 4, "n")
         error = raised(CompileError, lambda: program("opencl", batch=(1, 3), n=(3, 9)))
         assert (str(error), error.argument) == (text, "length")
+    write('y = Resize(x, "", odd)', "batch", 4, "n")
+    error = raised(CompileError, lambda: program("opencl", batch=(1, 3), n=(3, 1 << 20)))
+    assert (str(error), error.argument) == (
+        "Resize (output 'y'): its scale 1.3456 gives lengths up to 1410963 that no fraction of small numbers gives; a fixed length may do",
+        "length",
+    )

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.helpers import make_tuple
+from tinygrad.helpers import flat_to_grouped, make_tuple
 from tinygrad.nn.onnx import onnx_ops
 from tinygrad.uop.ops import Ops, UOp, smax, ssimplify
 
@@ -19,6 +19,7 @@ from devmod_models.onnx import FIXED_LENGTH
 __all__ = [
     "arg_max",
     "arg_min",
+    "ceil_pads",
     "concat",
     "cum_sum",
     "gather",
@@ -33,6 +34,7 @@ __all__ = [
 
 _own_max_pool = Tensor.max_pool2d
 _own_pool = Tensor._pool
+_own_ceil_pads = Tensor._apply_ceil_mode
 
 
 def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
@@ -159,6 +161,29 @@ def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tenso
     first = len(rest)
     order = [*range(first), *range(first + 1, x.ndim, 2), *range(first, x.ndim, 2)]
     return x.permute(order)
+
+
+def ceil_pads(
+    self: Tensor, pads: Any, kernel: Any, stride: Any = 1, dilation: Any = 1
+) -> list[Any]:
+    """Return padding with which windows cover all elements, as tinygrad's does, whose bounds of
+    lengths that a call chooses are too wide.
+    """
+    count = len(kernel)
+    lengths = self.shape[-count:]
+    if are_fixed(lengths):
+        return _own_ceil_pads(self, pads, kernel, stride, dilation)  # type: ignore[no-any-return]
+    result = []
+    steps = make_tuple(stride, count)
+    gaps = make_tuple(dilation, count)
+    rows = zip(lengths, kernel, steps, gaps, flat_to_grouped(pads), strict=True)
+    for length, size, step, gap, (before, after) in rows:
+        span = gap * (size - 1) + 1
+        # No window begins behind the elements.
+        more = min(after + step - span, 0)
+        last = (length + (before + more - 1)) // step
+        result.append((before, ssimplify(last * step - length + (span - before))))
+    return [each for pair in reversed(result) for each in pair]
 
 
 def cum_sum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:

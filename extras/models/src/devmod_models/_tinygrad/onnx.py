@@ -64,7 +64,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
-from devmod_models._tinygrad.lengths import pool
+from devmod_models._tinygrad.lengths import ceil_pads, pool
 from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
@@ -222,7 +222,11 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 if node.operator in CONTROL:
                     CONTROL[node.operator](self, node)
                     continue
-                with patched(Tensor, "div", divide), patched(Tensor, "_pool", pool):
+                with (
+                    patched(Tensor, "div", divide),
+                    patched(Tensor, "_pool", pool),
+                    patched(Tensor, "_apply_ceil_mode", ceil_pads),
+                ):
                     self._run_node(node)
             except DevmodError as error:
                 text = f"{_called(node)}: {error}"

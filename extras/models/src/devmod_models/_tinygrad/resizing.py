@@ -34,11 +34,13 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **opti
     own = {**options}
     sides = x.shape[2:]
     if not are_fixed(sides) and own.get("pads") is None:
-        if own.get("output_shape") is not None:
-            raise _refuse("its output_shape is fixed, and a call chooses a length of its input")
         count = len(sides)
         mode = own.pop("auto_pad", "NOTSET")
         own["pads"] = [0] * count * 2
+        wanted = own.pop("output_shape", None)
+        if wanted is not None:
+            whole = onnx_ops["ConvTranspose"](x, weight, bias, **own)
+            return _cropped(whole, wanted[-count:], is_upper=mode == "SAME_UPPER")
         if mode.startswith("SAME"):
             excess = _excess(weight.shape[2:], own, count)
             halves = [each // 2 for each in excess]
@@ -47,6 +49,23 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **opti
             if mode == "SAME_LOWER":
                 own["pads"] = others + halves
     return onnx_ops["ConvTranspose"](x, weight, bias, **own)
+
+
+def _cropped(x: Tensor, lengths: Any, *, is_upper: bool) -> Tensor:
+    """Return the middle of the last axes, with `is_upper` the lower one of two middles."""
+    first = x.ndim - len(lengths)
+    bounds: list[Any] = [None] * first
+    for side, length in zip(x.shape[first:], lengths, strict=True):
+        excess = ssimplify(side - length)
+        if getattr(excess, "vmin", excess) < 0:
+            raise _refuse(
+                f"its output_shape has {length}, and the least length that a call chooses gives {getattr(side, 'vmin', side)}"
+            )
+        begin = excess // 2
+        if not is_upper:
+            begin = ssimplify(excess - begin)
+        bounds.append((begin, ssimplify(begin + length)))
+    return x.shrink(tuple(bounds)).reshape([*x.shape[:first], *lengths])
 
 
 def _excess(kernel: Any, options: Any, count: int) -> list[int]:
@@ -84,13 +103,33 @@ def resize(
             size = sizes[number]
             scale = _ratio(size, length)
         else:
-            scale = Fraction(scales[number]).limit_denominator(_MOST_PARTS)
-            if np.float32(float(scale)) != np.float32(scales[number]):
-                raise _refuse(f"its scale {scales[number]} is no fraction of small numbers")
-            size = ssimplify(length * scale.numerator // scale.denominator)
+            scale = Fraction(float(np.float32(scales[number])))
+            near = scale.limit_denominator(_MOST_PARTS)
+            if np.float32(float(near)) == np.float32(scales[number]):
+                scale = near
+            size = _size(length, scale)
         if isinstance(scale, Tensor) or scale != 1:
             x = _resized(x, at, size, scale, options)
     return x
+
+
+def _size(length: Any, scale: Fraction) -> Any:
+    """Return how long an axis becomes: for each length that a call chooses what the product of
+    float32 is without its fraction.
+    """
+    longest = largest(length)
+    parts = _MOST_PARTS
+    # Products of lengths are integers of 32 bits.
+    while parts * longest * max(scale, Fraction(1)) < 1 << 31:
+        near = scale.limit_denominator(parts)
+        lengths = np.arange(getattr(length, "vmin", length), longest + 1)
+        wanted = np.floor(lengths.astype(np.float32) * np.float32(float(scale)))
+        if np.array_equal(lengths * near.numerator // near.denominator, wanted):
+            return ssimplify(length * near.numerator // near.denominator)
+        parts *= 2
+    raise _refuse(
+        f"its scale {float(scale)} gives lengths up to {int(longest * scale)} that no fraction of small numbers gives"
+    )
 
 
 def _ratio(size: Any, length: Any) -> Any:
