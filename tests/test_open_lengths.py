@@ -122,7 +122,7 @@ def write(nodes: str, *shape: Any) -> None:
         ("twice", 2),
         ("thrice", 3),
         ("odd", 1.3456),
-        ("fine", 1.3333334),
+        ("fine", 2.4999998),
         ("half", 0.5),
         ("most", 0.7),
     ):
