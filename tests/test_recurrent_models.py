@@ -87,7 +87,8 @@ def write(
         state = (batch, directions, size)
     constants = {
         "w": random(directions, rows, 4),
-        "r": random(directions, rows, size),
+        # Sums of more products would move a result by the last digits of a state.
+        "r": random(directions, rows, size) * np.float32(min(1, 12 / size)),
         "b": random(directions, 2 * rows),
     }
     if lengths:
@@ -271,6 +272,22 @@ LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"size": 32, "batch": 4, "direction": "bidirectional", "lengths": True, "peepholes": True},
     ),
     "more units than threads": ("LSTM", {"size": 260, "batch": 1, "length": 2}),
+    "a block for each unit": (
+        "LSTM",
+        {
+            "size": 270,
+            "batch": 2,
+            "direction": "bidirectional",
+            "lengths": True,
+            "initial": True,
+            "peepholes": True,
+        },
+    ),
+    "a block for each unit with a late reset": (
+        "GRU",
+        {"size": 300, "batch": 3, "length": 2, "linear_before_reset": 1, "direction": "reverse"},
+    ),
+    "an early reset that stays": ("GRU", {"size": 310, "batch": 1, "length": 2}),
     "fewer rows than a tile": ("LSTM", {"size": 3, "batch": 5, "input_forget": 1}),
     "an early reset": ("GRU", {"size": 35, "batch": 4, "initial": True, "lengths": True}),
     "a late reset": (
@@ -294,9 +311,14 @@ def test_a_layer_is_one_kernel_on_each_kind() -> None:
         for kind in present:
             for device in devmod.devices(kind):
                 f = each.on(device)
-                # A block does not read as many weights in each turn.
-                large = kind != "opencl" and options["size"] > 256
-                assert len(f.program.repeats) == large
+                # A block does not read as many weights in each turn: each is a launch.
+                launches = [each.end - each.first for each in f.program.repeats]
+                if kind == "opencl" or options["size"] <= 256:
+                    assert launches == []
+                elif label == "an early reset that stays":
+                    assert launches == [3]
+                else:
+                    assert launches == [1] * len(launches) != []
                 check_close(f(*inputs.values()), wanted)
 
     first_device("opencl")
@@ -370,8 +392,7 @@ def test_the_number_of_positions_may_be_a_length_of_the_call() -> None:
             assert turns == (["positions"] if large and kind == "webgpu" else [])
             for count in (5, 1, 9):
                 inputs = {"x": random(count, 3, 4)}
-                most = 1e-4 if large else 1e-5
-                check_close(f(**inputs), expected(inputs), most)
+                check_close(f(**inputs), expected(inputs))
 
 
 def test_the_first_state_is_a_constant_of_a_node() -> None:

@@ -11,8 +11,8 @@ trick by which PoCL compiles for any processor. If the volume tests have fetched
 rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run on each OpenCL device
 and by onnxruntime too: a table without bounds, since the kernels are not devmod's. Each model is
 tuned on these devices, and its calls are compared with those of the same file without its records.
-Products of matrices, attention and convolutions are compared with onnxruntime by the time of the
-processor, in turns.
+Products of matrices, attention, convolutions and recurrent layers are compared with onnxruntime by
+the time of the processor, in turns.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -23,6 +23,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -56,6 +57,15 @@ CONVOLUTIONS = [
     *((64, 64, 3, 56, 1, 64), (64, 64, 5, 56, 2, 64), (96, 96, 7, 28, 1, 96), (64, 64, 3, 28, 1, 8)),
 ]  # fmt: skip
 OTHERS = 3.0
+#: The operator, the gates, the positions, the sequences, the features, the size of a state, and the
+#: direction of recurrent layers.
+LAYERS = [
+    ("LSTM", 4, 491, 1, 192, 192, "forward"),
+    ("LSTM", 4, 491, 1, 64, 256, "bidirectional"),
+    ("GRU", 3, 491, 1, 64, 128, "forward"),
+    ("GRU", 3, 491, 4, 64, 128, "reverse"),
+    ("LSTM", 4, 491, 8, 96, 96, "forward"),
+]
 #: The calls of a turn.
 CALLS = 20
 #: For how long a model's kernels of the heuristic are measured, at most about.
@@ -366,19 +376,51 @@ def kernels_beside_onnxruntime(rounds: int) -> bool:
             rounds,
             OTHERS,
         )
+    for operator, gates, turns, batch, features, size, direction in LAYERS:
+        directions = 1 + (direction == "bidirectional")
+        node = helper.make_node(
+            operator, ["x", "w", "r", "b"], ["y"], hidden_size=size, direction=direction
+        )
+        failed |= beside_one_node(
+            f"{operator} of {turns} positions, {batch} × {features} to {size}, {direction}",
+            [node],
+            {
+                "x": (turns, batch, features),
+                "w": (directions, gates * size, features),
+                "r": (directions, gates * size, size),
+                "b": (directions, 2 * gates * size),
+            },
+            None,
+            rounds,
+            OTHERS,
+            scale=0.1,
+        )
     return failed
+
+
+def of_command(model: Any) -> Any:
+    """Return what `devmod onnx` makes of a model for opencl."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "node.onnx")
+        path.write_bytes(model.SerializeToString())
+        target = path.with_suffix(".devmod")
+        command = [sys.executable, "-m", "devmod", "onnx", str(path), "-t", "opencl", "-q"]
+        subprocess.run([*command, "-o", str(target), "--name", "node"], check=True)
+        return devmod.loads(target.read_bytes())
 
 
 def beside_one_node(
     label: str,
     nodes: list[Any],
     shapes: dict[str, tuple[int, ...]],
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | None,
     rounds: int,
     bound: float,
+    scale: float = 1.0,
 ) -> bool:
     """Measure a function beside the nodes of ONNX that are the same, on Intel's runtime, by the
-    time of the processor. Return whether the ratio is over its bound.
+    time of the processor; without a function, what `devmod onnx` makes of the nodes. Return whether
+    the ratio is over its bound. `scale` is that of the weights.
     """
     import onnxruntime
     from onnx import helper
@@ -390,14 +432,17 @@ def beside_one_node(
     arrays = {}
     for name, shape in shapes.items():
         arrays[name] = numbers.standard_normal(shape).astype(np.float32)
-    values = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
-    if "w" in shapes:  # filters are weights, which onnxruntime arranges when it loads the model
-        values.pop()
+    # onnxruntime arranges weights when it loads the model.
+    weights = []
+    values = []
+    for name, shape in shapes.items():
+        if name in ("w", "r", "b") and "w" in shapes:
+            arrays[name] *= np.float32(scale)
+            weights.append(helper.make_tensor(name, 1, shape, arrays[name].ravel()))
+        else:
+            values.append(helper.make_tensor_value_info(name, 1, shape))
     result = helper.make_tensor_value_info("y", 1, None)
-    graph = helper.make_graph(nodes, "node", values, [result])
-    if "w" in shapes:
-        weights = helper.make_tensor("w", 1, shapes["w"], arrays["w"].ravel())
-        graph.initializer.append(weights)
+    graph = helper.make_graph(nodes, "node", values, [result], weights)
     opset = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=8)
     options = onnxruntime.SessionOptions()
@@ -408,11 +453,15 @@ def beside_one_node(
     )
     feeds = {each.name: arrays[each.name] for each in session.get_inputs()}
     wanted = session.run(None, feeds)[0]
-    with tinygrad.cpu():
-        examples = [Tensor.empty(*shape) for shape in shapes.values()]
-        module = tinygrad.export(
-            fn, *examples, targets="opencl", name="node", names=[*shapes], outputs=["y"]
-        )
+    if fn is None:
+        module = of_command(model)
+        arrays = feeds
+    else:
+        with tinygrad.cpu():
+            examples = [Tensor.empty(*shape) for shape in shapes.values()]
+            module = tinygrad.export(
+                fn, *examples, targets="opencl", name="node", names=[*shapes], outputs=["y"]
+            )
     failed = False
     for device in devmod.devices("opencl"):
         if runtime_of(device) == "PoCL":

@@ -1,7 +1,8 @@
 """Kernels of recurrent layers, written by hand: one launch in the place of a few for each turn.
 
 On a processor, a thread has some sequences alone, and computes with vectors. Elsewhere a block of
-threads has one sequence, and a thread some units of its state.
+threads has one sequence, and a thread some units of its state. A block does not read many weights
+in each turn: then each turn is a launch, in which a block has a unit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from devmod_models._tinygrad.record import Calls, Recording, Repeat, each_call, 
 #: The gates of each operator.
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 #: The largest state, which is in the memory of a thread or a block; and the most weights that one
-#: block reads in each turn. More of them take longer than launches by which all blocks read them.
+#: block reads in each turn.
 _MOST_SIZE = 1024
 _MOST_WEIGHTS = 1 << 18
 #: The lanes of a vector, the sums of a tile, and the most sequences of a thread.
@@ -32,6 +33,8 @@ _KINDS = ("cuda", "opencl", "rocm", "vulkan", "webgpu")
 #: The threads of a block: what each device of a kind has.
 _THREADS = {"vulkan": 128}
 _MOST_THREADS = 256
+#: Those of a block that has a unit, whose sums they share.
+_SHARING = 64
 #: log2(e).
 _LOG = 1.4426950408889634
 
@@ -68,6 +71,8 @@ class Layer(NamedTuple):
         is a slot. ``states`` has a position more than the turns, ``inputs`` the product of each
         position by its weights, and ``weights`` a row for each unit of each gate. ``cells``,
         ``bias``, ``peepholes`` and ``lengths`` are those of the operator, if it has them.
+    turn
+        The name of the number of the turn, if a kernel has one turn; else "".
     """
 
     operator: str
@@ -78,6 +83,7 @@ class Layer(NamedTuple):
     functions: tuple[Activation, ...]
     options: frozenset[str]
     arrays: tuple[tuple[str, Any, int], ...]
+    turn: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,9 @@ class LayerInfo(KernelInfo):  # type: ignore[misc]
 
 
 def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Calls:
-    """Return the calls of a recording with one in the place of each repeat that is a layer."""
+    """Return the calls of a recording with one in the place of those of each repeat that is a
+    layer, and of the repeat itself if a kernel has all turns.
+    """
 
     def joined(calls: Calls) -> Calls:
         result: Calls = []
@@ -104,14 +112,21 @@ def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Cal
     return joined(recording.calls)
 
 
-def _joined(repeat: Repeat, recording: Recording, kind: str, for_processors: bool) -> UOp | None:
-    """Return the call of a repeat that is a layer; None of another one."""
+def _joined(
+    repeat: Repeat, recording: Recording, kind: str, for_processors: bool
+) -> UOp | Repeat | None:
+    """Return the call of a repeat that is a layer, or a repeat of it; None of another one."""
     layer = repeat.layer
     if layer is None or layer.size > _MOST_SIZE:
         return None
-    weights = GATES[layer.operator] * layer.size**2
-    if not for_processors and (kind not in _KINDS or weights > _MOST_WEIGHTS):
-        return None
+    turn = ""
+    if not for_processors:
+        if kind not in _KINDS:
+            return None
+        if GATES[layer.operator] * layer.size**2 > _MOST_WEIGHTS:
+            turn = repeat.variable
+            if _resets(layer):
+                return None
     calls = [*each_call(repeat.calls)]
     used = set[UOp]().union(*map(realize.get_call_arg_uops, calls))
     own = {buffer for _, buffer, _ in layer.arrays}
@@ -123,8 +138,16 @@ def _joined(repeat: Repeat, recording: Recording, kind: str, for_processors: boo
     arrays = tuple((name, slots[buffer], first) for name, buffer, first in layer.arrays)
     turns = expression(layer.turns)
     batch = expression(layer.batch)
-    info = LayerInfo(layer=layer._replace(turns=turns, batch=batch, arrays=arrays))
-    return call.replace(src=(call.src[0].replace(arg=info), *call.src[1:]))
+    info = LayerInfo(layer=layer._replace(turns=turns, batch=batch, arrays=arrays, turn=turn))
+    call = call.replace(src=(call.src[0].replace(arg=info), *call.src[1:]))
+    if turn:
+        return repeat._replace(calls=[call], layer=None)
+    return call
+
+
+def _resets(layer: Layer) -> bool:
+    """Return whether a gate changes the state that the weights of the last gate multiply."""
+    return layer.operator == "GRU" and "linear_before_reset" not in layer.options
 
 
 # -- The text.
@@ -180,7 +203,7 @@ _OPENCL = _Language(
     ("const __global {0}* {1}", "__global {0}* {1}"),
     "const int {0}",
     "__local float {0}[{1}];",
-    "__kernel void {0}({2}) {{\n{3}\nint own = get_group_id(0);\nint lane = get_local_id(0);\n{4}\n}}",
+    "__kernel void {0}({2}) {{\n{3}\nint place = get_group_id(0);\nint own = get_group_id(1);\nint lane = get_local_id(0);\n{4}\n}}",
     ", ",
 )
 _CUDA = _OPENCL._replace(
@@ -188,7 +211,7 @@ _CUDA = _OPENCL._replace(
     array=("const {0}* {1}", "{0}* {1}"),
     shared="__shared__ float {0}[{1}];",
     kernel='extern "C" __global__ void __launch_bounds__({1}) {0}({2}) {{\n{3}\n'
-    "int own = blockIdx.x;\nint lane = threadIdx.x;\n{4}\n}}",
+    "int place = blockIdx.x;\nint own = blockIdx.y;\nint lane = threadIdx.x;\n{4}\n}}",
 )
 _WGSL = _Language(
     "f32",
@@ -205,7 +228,7 @@ _WGSL = _Language(
     "var<workgroup> {0}: array<f32, {1}>;",
     "{2}\n{3}\n@compute @workgroup_size({1}) fn {0}(@builtin(workgroup_id) group: vec3<u32>, "
     "@builtin(local_invocation_id) local: vec3<u32>) {{\n"
-    "let own = i32(group.x);\nlet lane = i32(local.x);\n{4}\n}}",
+    "let place = i32(group.x);\nlet own = i32(group.y);\nlet lane = i32(local.x);\n{4}\n}}",
     "\n",
 )
 
@@ -340,6 +363,8 @@ def layer_kernel(
         language = _WGSL
     elif not is_opencl_c:
         language = _CUDA
+    if layer.turn:
+        return _Turn(layer, name, language, _SHARING).rendered()
     threads = min(_THREADS.get(kind, _MOST_THREADS), 1 << (layer.size - 1).bit_length())
     return _Block(layer, name, language, threads).rendered()
 
@@ -362,8 +387,7 @@ class _Form:
         self._first = {label: first for label, _, first in layer.arrays}
         self._gates = GATES[layer.operator]
         self._is_late = "linear_before_reset" in layer.options
-        #: Whether the state is multiplied by a gate before it is by the weights of the last one.
-        self._resets = layer.operator == "GRU" and not self._is_late
+        self._resets = _resets(layer)
 
     def _place(self) -> str:
         """Return the text of a turn's position."""
@@ -392,13 +416,13 @@ class _Form:
                 declared.append(language.number.format(label, len(declared)))
         return declared, known
 
-    def _result(self, grid: Any, threads: int, text: str) -> dict[str, Any]:
+    def _result(self, grid: list[Any], threads: int, text: str) -> dict[str, Any]:
         parameters = [[label, slot, False] for label, slot, _ in self._layer.arrays]
         for label, value in self._numbers().items():
             if not isinstance(value, int):
                 parameters.append([label, -1, value])
         return {
-            "grid": [grid, 1, 1],
+            "grid": grid,
             "block": [threads, 1, 1],
             "text": text,
             "prefix": [],
@@ -427,7 +451,7 @@ class _Vectors(_Form):
         grid = layer.batch
         if isinstance(grid, int):
             grid //= self._sequences
-        return self._result(grid, 1, text)
+        return self._result([grid, 1, 1], 1, text)
 
     def _each(self, count: int, text: str) -> str:
         """Return a loop over the units of some gates."""
@@ -618,14 +642,25 @@ class _Block(_Form):
         lines += [language.barrier, "}"]
         if "cells" in self._first:
             lines += self._each([f"cells[own * {size} + unit] = c[unit];"])
+        return self._kernel(declared, dict.fromkeys(labels, size), lines, 1)
+
+    def _kernel(
+        self,
+        declared: Iterable[str],
+        shared: Mapping[str, int],
+        lines: Iterable[str],
+        blocks: int,
+    ) -> dict[str, Any]:
+        """Return the text and the launch of lines, with so many blocks for each sequence."""
+        language = self._language
         text = language.kernel.format(
             self._name,
             self._threads,
             language.separator.join(declared),
-            "\n".join(language.shared.format(each, size) for each in labels),
+            "\n".join(language.shared.format(*each) for each in shared.items()),
             "\n".join(lines),
         )
-        return self._result(self._layer.batch, self._threads, text)
+        return self._result([blocks, self._layer.batch, 1], self._threads, text)
 
     def _integer(self, name: str, text: str) -> str:
         return self._language.variable.format(self._language.integer, name, text)
@@ -643,19 +678,25 @@ class _Block(_Form):
         """Yield the sums of some gates: the weights by a state, and what is added."""
         size = self._size
         for gate in gates:
+            yield from self._added(gate, "0.0f")
             place = f"{gate * size} + unit"
-            added = f"inputs[x + {place}]"
-            if self._is_late and gate == 2:
-                yield self._number("x2", added)
-                added = "0.0f"
-            if "bias" in self._first:
-                added += f" + bias[{self._first['bias']} + {place}]"
-            yield self._number(f"g{gate}", added)
             yield self._integer(f"w{gate}", f"{self._first['weights']} + ({place}) * {size}")
         yield self._language.loop.format("k", 0, size, 1)
         for gate in gates:
             yield f"  g{gate} += weights[w{gate} + k] * {source}[k];"
         yield "}"
+
+    def _added(self, gate: int, text: str) -> Iterator[str]:
+        """Yield the declaration of a gate's sum: a text, the input, and the bias."""
+        place = f"{gate * self._size} + unit"
+        added = f"inputs[x + {place}]"
+        if self._is_late and gate == 2:
+            yield self._number("x2", added)
+        else:
+            text += f" + {added}"
+        if "bias" in self._first:
+            text += f" + bias[{self._first['bias']} + {place}]"
+        yield self._number(f"g{gate}", text)
 
     def _reset(self) -> Iterator[str]:
         """Yield the first gate of a unit, and its state multiplied by the second one."""
@@ -668,20 +709,24 @@ class _Block(_Form):
 
     def _next(self, target: str) -> Iterator[str]:
         """Yield the next state of a unit, and its next cell."""
-        size = self._size
         values = {f"g{gate}": f"g{gate}" for gate in range(self._gates)}
-        values |= {"h": "h[unit]", "x2": "x2"}
         if self._resets:
             values["g0"] = "z[unit]"
             yield from self._sums([2], "next")
         else:
             yield from self._sums(range(self._gates), "h")
+        yield from self._cell({**values, "h": "h[unit]", "c": "c[unit]"}, target)
+
+    def _cell(self, values: dict[str, str], target: str) -> Iterator[str]:
+        """Yield the next state of a unit, and its next cell. `values` has the sums of gates, the
+        state and the cell. `target` is another array that gets the state, or "".
+        """
+        size = self._size
+        values["x2"] = "x2"
         if "peepholes" in self._first:
             for each in range(3):
                 place = self._first["peepholes"] + each * size
                 values[f"p{each}"] = f"peepholes[{place} + unit]"
-        if "cells" in self._first:
-            values["c"] = "c[unit]"
         if "lengths" in self._first:
             own_length = f"lengths[{self._first['lengths']} + own]"
             values["is_within"] = f"{self._place()} < {own_length}"
@@ -689,9 +734,55 @@ class _Block(_Form):
         state, cell = _CELLS[self._layer.operator](self._layer, own, values)
         state = own.let(state)
         if "is_within" in values:
-            state = own.let(own.chosen(values["is_within"], state, "h[unit]"))
+            state = own.let(own.chosen(values["is_within"], state, values["h"]))
         yield from own.lines
         if cell:
-            yield f"c[unit] = {cell};"
-        yield f"{target}[unit] = {state};"
+            yield f"{values['c']} = {cell};"
+        if target:
+            yield f"{target}[unit] = {state};"
         yield f"states[((turn + 1) * batch + own) * {size} + unit] = {state};"
+
+
+class _Turn(_Block):
+    """A kernel of one turn. A block has a unit of a sequence, and each of its threads a part of the
+    sums.
+    """
+
+    def _numbers(self) -> dict[str, Any]:
+        return {**super()._numbers(), "turn": self._layer.turn}
+
+    def rendered(self) -> dict[str, Any]:
+        """Return the text and the launch, as `render` does."""
+        language = self._language
+        size = self._size
+        threads = self._threads
+        declared, lines = self._declared(language)
+        lines.append(self._integer("unit", "place"))
+        lines.append(self._integer("x", f"(turn * batch + own) * {self._gates * size}"))
+        lines.append(self._integer("h", f"(turn * batch + own) * {size}"))
+        gates = range(self._gates)
+        for gate in gates:
+            lines.append(self._number(f"s{gate}", "0.0f"))
+            row = f"{self._first['weights']} + ({gate * size} + unit) * {size}"
+            lines.append(self._integer(f"w{gate}", row))
+        lines.append(language.loop.format("k", "lane", size, threads))
+        for gate in gates:
+            lines.append(f"  s{gate} += weights[w{gate} + k] * states[h + k];")
+        lines.append("}")
+        lines += (f"sums[{gate * threads} + lane] = s{gate};" for gate in gates)
+        lines.append(language.barrier)
+        half = threads // 2
+        while half:
+            lines.append(f"if (lane < {half}) {{")
+            for gate in gates:
+                place = f"{gate * threads} + lane"
+                lines.append(f"  sums[{place}] += sums[{place} + {half}];")
+            lines += ["}", language.barrier]
+            half //= 2
+        lines.append("if (lane == 0) {")
+        for gate in gates:
+            lines += self._added(gate, f"sums[{gate * threads}]")
+        values = {f"g{gate}": f"g{gate}" for gate in gates}
+        values |= {"h": "states[h + unit]", "c": f"cells[own * {size} + unit]"}
+        lines += [*self._cell(values, ""), "}"]
+        return self._kernel(declared, {"sums": self._gates * threads}, lines, size)
