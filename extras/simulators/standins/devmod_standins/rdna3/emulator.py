@@ -150,10 +150,11 @@ def launch(
     load()
     from test.mockgpu.amd import emu
 
-    lds, private = struct.unpack_from("<II", image, kernel.descriptor)
-    (entry,) = struct.unpack_from("<q", image, kernel.descriptor + 16)
-    (settings,) = struct.unpack_from("<I", image, kernel.descriptor + 52)
-    (properties,) = struct.unpack_from("<H", image, kernel.descriptor + 56)
+    header = image.data
+    lds, private = struct.unpack_from("<II", header, kernel.descriptor)
+    (entry,) = struct.unpack_from("<q", header, kernel.descriptor + 16)
+    (settings,) = struct.unpack_from("<I", header, kernel.descriptor + 52)
+    (properties,) = struct.unpack_from("<H", header, kernel.descriptor + 56)
     if properties & _REGISTERS & ~(_DISPATCH_POINTER | _ARGUMENTS_POINTER):
         raise Failure(
             NOT_SUPPORTED,
