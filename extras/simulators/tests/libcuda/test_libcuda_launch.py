@@ -290,7 +290,7 @@ ret;
         (
             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%x], [%x], 16;",
             "line 6: cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32: the interpreter "
-            "lacks this instruction",
+            "lacks .reduce .add .u32 of this instruction",
         ),
         ("call missing, ();", "line 6: call: the interpreter lacks the function 'missing'"),
     ],
