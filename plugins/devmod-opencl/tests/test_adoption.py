@@ -155,6 +155,23 @@ def test_what_cannot_be_adopted(caller: Caller) -> None:
     )
 
 
+def test_a_queue_that_is_finalized_while_it_is_in_use(caller: Caller, twice: Any) -> None:
+    """pyopencl allows its use and warns, in every call."""
+    queue = caller.queue()
+    device: Any = devmod.device(queue)
+    function = twice.on(device)
+    x = device.from_numpy(np.ones(64, np.float32))
+    for _ in range(3):
+        function(x, grid=1, block=64)
+    with queue:
+        pass
+    for _ in range(2):
+        with pytest.warns(caller.cl.CommandQueueUsedAfterExit):
+            function(x, grid=1, block=64)
+    with pytest.warns(caller.cl.CommandQueueUsedAfterExit):
+        assert x.numpy().tolist() == [32] * 64
+
+
 # -- order: what the caller queues before and after a launch
 
 

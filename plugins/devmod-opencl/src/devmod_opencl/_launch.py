@@ -4,6 +4,7 @@ pyopencl as their arguments.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections import deque
 from functools import cached_property, lru_cache, partial
@@ -428,6 +429,7 @@ class OpenCLKernel(Kernel):
         """
         size, block = shape
         names |= {
+            "__builtins__": builtins,  # pyopencl imports a module when it warns
             "queue": stream.queue,
             "size": size,
             "block": block,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -383,3 +384,23 @@ def test_a_repeated_call_has_neither_a_tuple_nor_a_dictionary(
         f(x, y, 2.0, 4, grid=1, block=4)
     assert type(f).__flags__ & has_vectorcall
     assert isinstance(f, devmod.Function)
+
+
+@pytest.mark.parametrize("is_on_host", [False, True])
+def test_a_driver_imports_a_module_in_a_repeated_call(
+    is_on_host: bool, devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A C function imports with the builtins of the code that calls it, such as for a warning."""
+
+    class Name:
+        from_param = staticmethod(lambda _: ctypes.py_object("colorsys"))
+
+    import_module = ctypes.PyDLL(None).PyImport_Import
+    import_module.argtypes, import_module.restype = [Name], ctypes.py_object
+    monkeypatch.setattr(toy.ToyKernel, "caller", lambda *_: import_module)
+    f = axpy()
+    x, y = np.ones(4, "float32"), np.ones(4, "float32")
+    if not is_on_host:
+        x, y = map(devices[0].from_numpy, (x, y))
+    for _ in range(4):  # the first calls take other ways
+        f(x, y, 2.0, 4, grid=1, block=4)

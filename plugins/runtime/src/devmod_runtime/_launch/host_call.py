@@ -35,6 +35,7 @@ stream. For an array that the kernel reads, one that it writes, and an int, the 
 
 from __future__ import annotations
 
+import builtins
 from functools import lru_cache, partial
 from itertools import combinations
 from math import inf
@@ -253,6 +254,7 @@ def _sharing(arrays: Sequence[int]) -> list[str]:
 
 #: What the code of all calls needs.
 _NAMES: dict[str, Any] = {
+    "__builtins__": builtins,  # as in `plain_call`
     "ConversionError": ConversionError,
     "LONG": LONG,
     "perf_counter": perf_counter,

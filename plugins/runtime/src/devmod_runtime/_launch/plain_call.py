@@ -10,6 +10,7 @@ with host arrays the arrays, which it checks and copies (`host_call`).
 
 from __future__ import annotations
 
+import builtins
 import operator
 import os
 from _weakref import ref
@@ -125,6 +126,7 @@ def _pack_other(pack: Callable[[Any], bytes], value: Any) -> bytes:
 
 #: What all functions' code needs.
 _NAMES: dict[str, Any] = {
+    "__builtins__": builtins,  # an import from C, such as for a warning, takes it from the globals
     "BlockBytes": BlockBytes,
     "ConversionError": ConversionError,
     # A new configuration or another type: `KernelCall` converts it or raises the error.
