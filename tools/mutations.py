@@ -56,6 +56,7 @@ _LIMIT = 600
 _USES_OF_CORE = [
     "tests/test_program_tools.py",
     "tests/test_fixed_sizes.py",
+    "extras/remote/tests/test_load_url.py",
     "extras/remote/tests/test_pinned_urls.py",
 ]
 _ONNX = "tests/test_onnx*.py"

@@ -150,8 +150,17 @@ def test_the_first_device_that_any_variant_fits_decides(register: Register) -> N
     assert b"sm_75" in loaded(ptx("sm_75"), ptx("sm_90")).get_function("f")()[2]
 
 
-@pytest.mark.row("R40")
-def test_a_map_of_shaders_fits_if_every_shader_fits(register: Register) -> None:
+def toy(*variants: str) -> devmod.Module:
+    """Return a module of shaders whose variants are numbers."""
+    return devmod.create_with_fallback(
+        "toy", {str(n): each.encode() for n, each in enumerate(variants)}, "t", {"f": INFO}
+    )
+
+
+@pytest.fixture
+def toy_devices(register: Register) -> None:
+    """A device of architecture 5. The rank of a variant is its number."""
+
     def rank(variant: str, arch: str) -> int | None:
         return None if int(variant) > int(arch) else int(variant)
 
@@ -167,11 +176,19 @@ def test_a_map_of_shaders_fits_if_every_shader_fits(register: Register) -> None:
     register("devmod.targets", "toy", spec)
     Runtime(register, "toy", "5")
 
-    def toy(*variants: str) -> devmod.Module:
-        return devmod.create_with_fallback(
-            "toy", {str(n): each.encode() for n, each in enumerate(variants)}, "t", {"f": INFO}
-        )
 
+@pytest.mark.usefixtures("toy_devices")
+@pytest.mark.parametrize(
+    ("variants", "best"), [("01", b"1"), ("10", b"1"), ("012", b"2"), ("0", b"0")]
+)
+def test_the_lowest_ranks_are_ranks_too(variants: str, best: bytes) -> None:
+    f = loaded(*map(toy, variants)).get_function("f")
+    assert b"\xc4\x01" + best in f()[2]
+
+
+@pytest.mark.row("R40")
+@pytest.mark.usefixtures("toy_devices")
+def test_a_map_of_shaders_fits_if_every_shader_fits() -> None:
     third = b"\xc4\x013"
     assert third in loaded(toy("1", "9"), toy("5", "1"), toy("3"), toy("")).get_function("f")()[2]
     assert refusal(
