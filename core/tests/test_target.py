@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import string
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -138,6 +139,14 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
 )
 def test_the_errors_for_invalid_targets(text: str, message: str) -> None:
     assert refusal(devmod.FormatError, Target.parse, text) == message
+
+
+def test_a_value_has_all_printable_characters_but_the_space() -> None:
+    values = string.digits + string.ascii_letters + string.punctuation
+    assert dict(Target("hexagon", options={"opt": values}).options) == {"opt": values}
+    for character in (" ", "\x7f", "\x80", "\xa0"):
+        with pytest.raises(devmod.FormatError):
+            Target("hexagon", options={"opt": f"a{character}b"})
 
 
 @pytest.mark.parametrize("source", ["kernel void f(global float *x) { x[0] = 1; }" * 9, "k.cl"])
