@@ -21,6 +21,7 @@ from forked import python
 
 import devmod
 from devmod.targets import KINDS
+from devmod_workbench._cli import main
 
 NPU = {
     "devmod.create": {"npu": "devmod_npu:create"},
@@ -314,6 +315,27 @@ def test_a_hook_of_this_process_and_one_of_a_distribution_of_its_kind(register: 
     found = checked(devmod.doctor(["cuda"]), "cuda")
     assert ("licence", "ok", "cuda") in found
     assert "compiler" in [part for part, *_ in found]
+
+
+def test_the_command_names_the_options_of_compile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Report:
+        problems = ()
+
+        def __str__(self) -> str:
+            return (
+                "opencl  not installed\n  compiler: either install it, or declare the kernels: "
+                "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})\n  licence: name= block=64"
+            )
+
+    monkeypatch.setattr(devmod, "doctor", lambda *_, **__: Report(), raising=False)
+    assert main(["doctor"]) == 0
+    # The last line is a plugin's.
+    assert capsys.readouterr().out == (
+        "opencl  not installed\n  compiler: either install it, or declare the kernels: "
+        "devmod compile … --function 'NAME(TYPE, ...)'\n  licence: name= block=64\n"
+    )
 
 
 def test_an_unknown_kind_is_an_error() -> None:

@@ -15,6 +15,7 @@ from devmod_workbench._cli._options import (
     quiet_drivers,
 )
 from devmod_workbench._cli._output import echo_all, plugins_at_work, print_json
+from devmod_workbench._tools.typed import typed_compile
 
 
 @click.command(
@@ -63,6 +64,6 @@ def command(context: click.Context, kinds: tuple[str, ...], as_json: bool, timeo
     if as_json:
         print_json(report.to_dict())
     else:
-        echo_all(str(report).splitlines())
+        echo_all(map(typed_compile, str(report).splitlines()))
     if report.problems:
         context.exit(1)

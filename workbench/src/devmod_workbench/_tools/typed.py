@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from importlib import import_module
+from importlib.util import find_spec
 from shlex import quote
 
 from devmod.backend import LAUNCH_KEYWORDS
@@ -70,6 +72,17 @@ def typed(text: str, keywords: Collection[str] = ()) -> str:
 def typed_error(error: BaseException) -> str:
     """Return the text of an error or a warning as a command prints it."""
     return typed(str(error), getattr(error, "keywords", ()))
+
+
+def typed_compile(text: str) -> str:
+    """Return a text with the options of `devmod compile` for the arguments of a call of
+    `devmod.compile`, if it has one.
+    """
+    if "devmod.compile(" not in text or find_spec("devmod_targets") is None:
+        return text
+    spelling = import_module("devmod_targets.spelling")
+    result: str = spelling.respell(text, spelling.SHELL_OF_OTHERS)
+    return result
 
 
 def _compile_command(match: re.Match[str]) -> str:
