@@ -288,4 +288,7 @@ def test_options_that_weights_exclude(
 def test_a_model_needs_a_target(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = call(capsys, "onnx", "m.onnx")
     assert status == 2
-    assert err.splitlines()[-1] == "devmod: error: Missing option '-t' / '--target' or '--weights'."
+    assert (
+        err.splitlines()[-1]
+        == "devmod: error: Missing option '-t' / '--target' or '--weights'. A target, such as opencl or \"cuda -arch=compute_80\", one for each kind."
+    )

@@ -587,7 +587,10 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["x=random"], "the opencl program 'normalize': it also needs 'weight'"),
+        (
+            ["x=random"],
+            "the opencl program 'normalize': it also needs 'weight'. Give each as NAME=VALUE, such as x=random or rows=64",
+        ),
         (
             ["row=3"],
             "the opencl program 'normalize' has no argument 'row'. Did you mean 'rows'?; its arguments: 'x', 'weight', 'epsilon', 'y'; "

@@ -82,8 +82,9 @@ def lacking(**values: object) -> None:
             "missing options:\n  --key KEY, or --login: A key.\n  --name NAME: A name.",
         ),
         ("--login", "missing arguments and options:\n  FILE...\n  --name NAME: A name."),
-        ("f --key k", "Missing option '--name'."),
-        ("f --name n", "Missing option '--key' or '--login'."),
+        ("f --key k", "Missing option '--name'. A name."),
+        ("f --name n", "Missing option '--key' or '--login'. A key."),
+        ("--key k --name n", "Missing argument 'FILE...'."),
     ],
 )
 def test_all_that_a_call_lacks_is_one_error(line: str, text: str) -> None:

@@ -182,7 +182,11 @@ def missing_text(error: click.MissingParameter) -> str:
             except click.MissingParameter:
                 missing.append(param)
     if len(missing) == 1:
-        return error.format_message()
+        message = error.format_message()
+        about = getattr(error.param, "help", None)
+        if about and not error.param.type.get_missing_message(error.param, context):
+            message += f" {about}"
+        return message
     kinds = sorted({f"{each.param_type_name}s" for each in missing})
     lines = [f"missing {' and '.join(kinds)}:"]
     for param in sorted(missing, key=context.command.params.index):

@@ -38,6 +38,11 @@ _ADVICE = (
         r"( is missing (?:an argument|arguments): [^\n]*; it takes [^\n]*)",
         r"\1. Give each as NAME=VALUE, such as x=random[1024] or n=1024",
     ),
+    (
+        # A call: the program of a device has the kind in its name.
+        r"(the \w+ program '[^']*': it also needs '[^\n]*)",
+        r"\1. Give each as NAME=VALUE, such as x=random or rows=64",
+    ),
 )
 
 
