@@ -30,17 +30,17 @@ CUDA = "cuda -arch=compute_80"
 OTHERS = {"opencl": "opencl", "rocm": "rocm -arch=gfx1100"}
 #: A kernel that does not end is left after this time.
 SECONDS = 240
-ELEMENTS = 1 << 14
 LOCAL_BYTES = 8192
-#: The value of integers, and whether one block runs alone.
-NUMBERS = (
-    *((16, False), (64, False), (16, True), (1, False), (4, False), (4, True), (128, False)),
-    (1024, False),
+#: The value of integers, the elements of an array, and whether one block runs alone.
+SIZES = (
+    *((16, 1 << 14, False), (64, 1 << 14, False), (16, 1 << 14, True), (1, 1 << 14, False)),
+    *((4, 1 << 14, False), (4, 1 << 14, True), (1, 1 << 20, False), (16, 1 << 20, False)),
+    (32, 1 << 20, True),
 )
 BLOCKS = ((64,), (16, 16), (256,), (32,), (16, 4), (128,))
 
 
-def draw(function: devmod.FunctionInfo, number: int) -> list[Any]:
+def draw(function: devmod.FunctionInfo, number: int, elements: int) -> list[Any]:
     """Return arguments of a function: numbers from 0.1 to 1, and small integers, as most are
     indices.
     """
@@ -56,7 +56,7 @@ def draw(function: devmod.FunctionInfo, number: int) -> list[Any]:
             value = 0.5 if base.startswith("float") else number
             arguments.append([value] * count if lanes else value)
         else:
-            shape = (ELEMENTS, count) if lanes else (ELEMENTS,)
+            shape = (elements, count) if lanes else (elements,)
             drawn = random.uniform(0.1, 1, shape)
             if not base.startswith("float"):
                 drawn = random.integers(0, 8, shape).astype("float64")
@@ -71,15 +71,15 @@ def results(function: Any, arguments: list[Any], launch: dict[str, Any]) -> list
     return [each for each in copies if isinstance(each, np.ndarray)]
 
 
-def launches(function: devmod.FunctionInfo) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the value of integers and the keywords of a launch."""
+def launches(function: devmod.FunctionInfo) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the value of integers, the elements of an array, and the keywords of a launch."""
     assert function.interface is not None
-    for number, is_alone in NUMBERS:
+    for number, elements, is_alone in SIZES:
         if function.interface.block:
-            yield number, {"grid": 1 if is_alone else 2}
+            yield number, elements, {"grid": 1 if is_alone else 2}
             continue
         for block in BLOCKS:
-            yield number, {"block": block, "grid": (1 if is_alone else 2,) * len(block)}
+            yield number, elements, {"block": block, "grid": (1 if is_alone else 2,) * len(block)}
 
 
 def difference(left: list[Any], right: list[Any]) -> float:
@@ -101,8 +101,8 @@ def compare(file: Path, name: str, options: str, pipe: Any) -> None:
     with sanitize():
         module = devmod.compile(file, CUDA, language="OpenCL C", options=f"{options} -lineinfo")
     function, last = module[name], "no launch changes an array"
-    for number, launch in launches(module.functions[name]):
-        arguments = draw(module.functions[name], number)
+    for number, elements, launch in launches(module.functions[name]):
+        arguments = draw(module.functions[name], number, elements)
         try:
             with sanitize():
                 expected = results(function, arguments, launch)
@@ -114,7 +114,7 @@ def compare(file: Path, name: str, options: str, pipe: Any) -> None:
     else:
         pipe.send(last)
         return
-    pipe.send(f"{number} {launch}")
+    pipe.send(f"{number} {elements} {launch}")
     for kind, target in OTHERS.items():
         if not devmod.devices(kind):
             continue
