@@ -422,7 +422,7 @@ def edges(type_: str) -> Array:
         # Where exponentials overflow and underflow, and near the zeros of lgamma.
         *(88.7, -87.4, -103.9, 709.7, -745.1, 11.09, -17.3, 34.9, 127, 128, -149, -150, 1023),
         *(1024, -1074, -1075, 171.6, 170, 35.1, -2.4570247382208006, -2.7476826467274127, 1e-20),
-        *(4.7e37, -1.96e-38),
+        *(4.7e37, -1.96e-38, -8.000144004821777),
         *(number / 2 for number in range(-60, 61)),
     ]
     with np.errstate(over="ignore", under="ignore"):
