@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 import commands
+import opencl_accuracy
 import ptx_instructions
 import rocm_functions
 import rows
@@ -18,6 +19,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "command-line.md": commands.section_of_all,
     "contract.md": rows.section,
     "cuda-without-a-gpu.md": ptx_instructions.section,
+    "opencl.md": opencl_accuracy.section,
     "rocm.md": rocm_functions.section,
 }
 

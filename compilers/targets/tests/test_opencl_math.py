@@ -4,10 +4,12 @@ gfx1100.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import opencl_functions as functions
@@ -19,6 +21,8 @@ from devmod_simulators.ptx import run_ptx
 
 pytestmark = [pytest.mark.row("R58"), pytest.mark.once]
 TYPES = ("float", "double", "half")
+#: The errors of docs/opencl.md.
+ERRORS = Path(__file__).parents[3] / "tools" / "opencl_accuracy.json"
 #: Draws of `make test`, and of `make test-all`.
 FEW = 1_000
 MANY = 100_000
@@ -342,3 +346,16 @@ def test_a_length_beyond_its_bound_is_noticed(steps: int, is_wrong: bool) -> Non
         numbers.view(np.int32)[:] += steps
 
     assert bool(functions.wrong_geometric(run, "float", "length", BLOCK)) == is_wrong
+
+
+def test_the_errors_of_the_page_are_within_the_bounds() -> None:
+    table = json.loads(ERRORS.read_text())
+    all_functions = functions.UNARY | {name: each for name, (each, _) in functions.BINARY.items()}
+    all_functions |= functions.WITH_INTEGER | {"powr": all_functions["pow"]}
+    assert table.keys() == all_functions.keys()
+    for name, function in all_functions.items():
+        assert [*table[name]] == [*TYPES], name
+        for type_, (bound, *errors) in table[name].items():
+            assert bound == function.bounds[type_ == "half"], (name, type_)
+            assert len(errors) == 2
+            assert max(errors) <= bound, (name, type_)
