@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo  # It lists functions of PyTorch, before peers_torch replaces them.
@@ -110,6 +111,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     later call, so another worker has the next test.
     """
     torch.manual_seed(0)
+    np.random.seed(0)
     try:
         return (yield)
     finally:
