@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cuda_sources import run_source
 from numpy.testing import assert_array_equal
+from ptx_snippets import run_snippet
 from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Launch, Machine, PtxError, run_ptx
@@ -44,6 +45,26 @@ def test_shuffles_tell_whether_the_source_is_in_range() -> None:
     }"""
     out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
     assert_array_equal(out, [i * 10 if i < 4 else (i - 4) * 10 + 1 for i in range(32)])
+
+
+@pytest.mark.volume_but
+def test_a_vote_without_a_mask_is_one_of_all_lanes_that_run() -> None:
+    """PTX for processors before Volta has no masks."""
+    flags = np.arange(32) % 3 == 0
+    flags[30:] = True  # the lanes 24 to 31 do not vote
+    body = """
+        mov.u32 %o, 0; mov.u32 %p, 0; mov.u32 %q, 0; mov.u32 %r, 0;
+        setp.gt.u32 %v, %b, 23; @%v bra END;
+        vote.ballot.b32 %o, %qa;
+        vote.any.pred %w, %qa; selp.u32 %p, 1, 0, %w;
+        vote.all.pred %w, %qa; selp.u32 %q, 1, 0, %w;
+        vote.uni.pred %w, !%qa; selp.u32 %r, 1, 0, %w;
+        END:"""
+    for each, expected in ((flags, (0x249249, 1, 0, 0)), (np.ones(32, bool), (0xFFFFFF, 1, 1, 1))):
+        inputs = [("pred", each), ("u32", np.arange(32))]
+        out = run_snippet(body, inputs, "u32", "u32", "u32", "u32")
+        for result, value in zip(out, expected, strict=True):
+            assert_array_equal(result, [value] * 24 + [0] * 8)
 
 
 def test_votes_and_matches(numbers: np.ndarray) -> None:

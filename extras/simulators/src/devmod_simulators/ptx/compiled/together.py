@@ -128,7 +128,11 @@ def _wait(e: Emitter, number: int) -> int:
 
 
 def _members(e: Emitter, mask: Any) -> str:
-    """Return a pointer to the masks of all lanes, that are the same if it is a literal."""
+    """Return a pointer to the masks of all lanes, that are the same if it is a literal. Without a
+    mask, all lanes are members.
+    """
+    if mask is None:
+        mask = Integer(0xFFFFFFFF)
     if not isinstance(mask, Integer):
         return e.scratch(3)
     value = mask.value & 0xFFFFFFFF
