@@ -233,6 +233,7 @@ def expected(kind: str, oracle: Callable[..., int], columns: list[list[int]]) ->
     )
 
 
+@pytest.mark.volume_but("prmt.b32")
 @pytest.mark.parametrize(("opcode", "types", "oracle"), CASES, ids=[case[0] for case in CASES])
 def test_an_integer_instruction(opcode: str, types: str, oracle: Callable[..., int]) -> None:
     sources, target = types.split(" -> ")
