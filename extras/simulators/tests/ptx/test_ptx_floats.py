@@ -268,6 +268,33 @@ def test_approximations(name: str) -> None:
     assert_allclose(result, oracle(a.astype(np.float64)), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.volume_but("bf16")
+@pytest.mark.parametrize("kind", ["bf16", "bf16x2"])
+def test_a_power_of_bf16_is_flushed(kind: str) -> None:
+    """ptxas takes ex2 of bf16 with .ftz alone."""
+    numbers = [0.5, -3, 2, 2.0**-130, -(2.0**-130), -126.5, -126, 127, 129, -math.inf]
+    inputs = np.array(numbers, ml_dtypes.bfloat16)
+    powers = np.exp2(inputs.astype(np.float32))
+    powers[np.abs(powers) < 2.0**-126] = 0
+    expected = powers.astype(ml_dtypes.bfloat16).view(np.uint16)
+    bits = inputs.view(np.uint16)
+    if kind == "bf16":
+        result = run_alike("ex2.approx.ftz.bf16 %o, %a;", "u16", bits)
+    else:
+        both = bits | bits[::-1].astype(np.uint32) << 16
+        result = run_alike("ex2.approx.ftz.bf16x2 %o, %a;", "u32", both)
+        expected = expected | expected[::-1].astype(np.uint32) << 16
+    assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_an_extreme_of_three_magnitudes(name: str) -> None:
+    a, b, c = (values("f32", seed) for seed in range(3))
+    function = getattr(np, f"f{name}")
+    expected = function(function(abs(a), abs(b)), abs(c))
+    same(run_alike(f"{name}.abs.f32 %o, %a, %b, %c;", "f32", a, b, c), expected)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 @pytest.mark.parametrize("target", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"])
 @pytest.mark.parametrize(

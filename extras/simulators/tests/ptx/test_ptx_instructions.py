@@ -94,6 +94,18 @@ LACKING = {
     "add.sat.s64 %x, %x, %x;": "this form of the instruction",
     "add.rn.s32 %o, %a, %a;": "this form of the instruction",
     "fma.rn.oob.f16 %o, %a, %a, %a;": ".oob of this instruction",
+    "fma.f32 %o, %a, %a, %a;": "this form of the instruction",
+    "min.ftz.bf16 %o, %a, %a;": "this form of the instruction",
+    "ex2.approx.bf16 %o, %a;": "this form of the instruction",
+    "setp.lt.b32 %qa, %a, %a;": "this form of the instruction",
+    "setp.lo.s32 %qa, %a, %a;": "this form of the instruction",
+    "setp.leu.u32 %qa, %a, %a;": "this form of the instruction",
+    "setp.hs.f32 %qa, %a, %a;": "this form of the instruction",
+    "setp.lt.ftz.f64 %qa, %a, %a;": "this form of the instruction",
+    "set.eq.f16x2.f32 %o, %a, %a;": "this form of the instruction",
+    "set.num.u32.s32 %o, %a, %a;": "this form of the instruction",
+    "cvt.f32.s32 %o, %a;": "this form of the instruction",
+    "cvt.s32.f32 %o, %a;": "this form of the instruction",
 }
 
 
@@ -118,6 +130,8 @@ def test_an_opcode_that_the_table_lacks_is_not_supported() -> None:
         ("min.f32 %o, %a;", "3 or 4 operands, got 2"),
         ("not.b32 %o, %a, %a;", "2 operands, got 3"),
         ("mad.lo.u32 %o, %a, %a;", "4 operands, got 3"),
+        ("setp.lt.u32 %w, %a, %a, %w;", "3 operands, got 4"),
+        ("setp.lt.and.u32 %w, %a, %a;", "4 operands, got 3"),
     ],
 )
 def test_another_number_of_operands_is_invalid(body: str, expected: str) -> None:

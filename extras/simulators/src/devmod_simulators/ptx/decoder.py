@@ -116,7 +116,7 @@ class Decoder:
             strange = " ".join(f".{part}" for part in strange_parts(self.opcode))
             what = f"{strange} of this instruction" if strange else "this form of the instruction"
             raise self.unsupported(f"the interpreter lacks {what}")
-        counts = form.counts()
+        counts = form.counts(opcode.modifiers)
         number = len(self.operands)
         if counts is not None and not counts[0] <= number <= counts[1]:
             expected = " or ".join(str(each) for each in sorted({*counts}))

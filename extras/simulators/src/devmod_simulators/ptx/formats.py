@@ -26,6 +26,7 @@ from devmod_simulators.ptx.ptx_types import (
 #: The smallest numbers that are not subnormal.
 SMALLEST = {
     "f16": np.float32(2.0**-14),
+    "bf16": np.float32(2.0**-126),
     "f32": np.float32(2.0**-126),
     "f64": np.float64(2.0**-1022),
 }

@@ -5,13 +5,16 @@ each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 #: What a part of an opcode is that names a type.
 _TYPE = re.compile(r"pred|(b|u|s|f|bf|tf)\d+(x\d)?|u?e\dm\d(x\d)?")
+
+#: The operand of an opcode that combines a comparison with a predicate.
+_PREDICATE = "p?"
 
 #: The families of instructions that do nothing here, of those that use memory at the addresses in
 #: their operands, and of those whose address is a descriptor's.
@@ -57,11 +60,16 @@ class Form:
                 return False
         return self.is_open or not rest
 
-    def counts(self) -> tuple[int, int] | None:
-        """Return how many operands it has at least and at most; None for any number."""
+    def counts(self, modifiers: Collection[str]) -> tuple[int, int] | None:
+        """Return how many operands an opcode with these modifiers has at least and at most; None
+        for any number.
+        """
         if "..." in self.operands:
             return None
         least = [each for each in self.operands if not each.endswith("?")]
+        if _PREDICATE in self.operands:
+            number = len(least) + any(each in modifiers for each in ("and", "or", "xor"))
+            return number, number
         return len(least), len(self.operands)
 
 

@@ -294,7 +294,12 @@ def _extreme(decoder: Decoder) -> Step:
         return result
 
     if len(decoder.operands) == 4:
-        return arithmetic(decoder, 3, lambda a, b, c: function(function(a, b), c))
+        magnitude: Callable[[Array], Array] = np.abs if decoder.has("abs") else np.asarray
+
+        def of_three(a: Array, b: Array, c: Array) -> Array:
+            return function(function(magnitude(a), magnitude(b)), magnitude(c))
+
+        return arithmetic(decoder, 3, of_three)
     return arithmetic(decoder, 2, function)
 
 

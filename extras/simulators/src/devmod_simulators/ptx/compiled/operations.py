@@ -662,6 +662,7 @@ def _set(e: Emitter, d: Decoder) -> None:
 # Floats
 
 _SMALLEST = {"f16": "0x3F10000000000000", "f32": "0x3810000000000000", "f64": "0x0010000000000000"}
+_SMALLEST["bf16"] = _SMALLEST["f32"]
 _COMPUTED = {"f16": 32, "f32": 32, "bf16": 32, "f64": 64}
 
 
@@ -689,7 +690,8 @@ def value_from(e: Emitter, raw: str, kind: str, flushes: bool) -> str:
     if kind == "bf16":
         raw = e.op(f"zext {vector(16)} {raw} to {vector(32)}")
         raw = e.op(f"shl {vector(32)} {raw}, splat (i32 16)")
-        return e.cast(raw, vector(32), floats(32))
+        value = e.cast(raw, vector(32), floats(32))
+        return flush(e, value, kind) if flushes else value
     width = width_of(kind)
     value = e.cast(raw, vector(width), floats(width))
     if kind == "f16":
@@ -734,7 +736,7 @@ def raw_of(e: Emitter, d: Decoder, value: str, kind: str, flushes: bool) -> str:
         below = e.op(f"fcmp ole {of} {value}, zeroinitializer")
         value = choose(e, below, of, "zeroinitializer", value)
     if kind == "bf16":
-        return to_bf16(e, value)
+        return to_bf16(e, flush(e, value, kind) if flushes else value)
     width = width_of(kind)
     if kind == "f16":
         short = e.op(f"fptrunc {of} {value} to {floats(16)}")
@@ -969,6 +971,9 @@ def _extreme(e: Emitter, d: Decoder) -> None:
         return
 
     def compute(values: list[str], kind: str) -> str:
+        if d.has("abs") and not d.has("xorsign"):
+            of = floats(_COMPUTED[kind])
+            values = [intrinsic(e, "fabs", of, each) for each in values]
         value = values[0]
         for other in values[1:]:
             value = _of_two(e, d, value, other, _COMPUTED[kind])
