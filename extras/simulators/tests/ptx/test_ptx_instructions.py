@@ -141,6 +141,37 @@ def test_another_number_of_operands_is_invalid(body: str, expected: str) -> None
     assert caught.value.text.endswith(f"{body.partition(' ')[0]}: expected {expected}")
 
 
+#: A literal has the type of its instruction; halves have none. ptxas refuses these too.
+LITERALS = {
+    "add.f32 %o, %a, 1;": ".f32 is an integer",
+    "selp.f32 %o, 0x3f800000, %a, %w;": ".f32 is an integer",
+    "mov.f32 %o, 0;": ".f32 is an integer",
+    "st.global.f32 [%x], 1;": ".f32 is an integer",
+    "st.global.v2.f32 [%x], {%o, 1};": ".f32 is an integer",
+    "setp.lt.f64 %w, %x, 1;": ".f64 is an integer",
+    "fma.rn.f16x2 %o, %a, %a, 0x3c003c00;": ".f16x2 is an integer",
+    "fma.rn.f16x2 %o, %a, %a, 0f3F800000;": ".f16x2 is a float",
+    "cvt.rzi.s32.f32 %o, 1;": ".f32 is an integer",
+    "cvt.rn.f32.s32 %o, 0f3F800000;": ".s32 is a float",
+    "mov.u32 %o, 0f3F800000;": ".u32 is a float",
+    "atom.global.add.f32 %o, [%x], 1;": ".f32 is an integer",
+}
+
+
+@pytest.mark.volume_but
+def test_a_literal_of_another_type_is_invalid() -> None:
+    def check(body: str) -> None:
+        with pytest.raises(PtxError) as caught:
+            run_alike(body, "u32", [1])
+        assert caught.value.name == "CUDA_ERROR_INVALID_PTX"
+        opcode = body.partition(" ")[0]
+        assert caught.value.text.endswith(f"{opcode}: an operand of {LITERALS[body]}")
+
+    check_each(LITERALS, check)
+    for body in ("mov.b32 %o, 0f3F800000;", "and.b32 %o, 0f3F800000, -1;"):
+        assert run_alike(body, "u32", [1]).tolist() == [0x3F800000]
+
+
 def pairs(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return registers of two numbers of 16 bits."""
     return (np.uint32(high & 0xFFFF) << np.uint32(16)) | np.uint32(low & 0xFFFF)

@@ -83,6 +83,18 @@ def is_predicate(operand: Any) -> bool:
     return isinstance(operand, Register) and operand.dtype == PRED
 
 
+#: The families whose literals have the type of the instruction.
+_WITH_LITERALS = (
+    "Arithmetic of integers",
+    "Arithmetic of floats",
+    "Bits",
+    "Comparison and selection",
+    "Moves and conversion",
+    "Memory",
+    "Atomic operations",
+)
+
+
 class Decoder:
     """One instruction while it is decoded. It collects the registers that the instruction reads and
     writes.
@@ -121,7 +133,23 @@ class Decoder:
         if counts is not None and not counts[0] <= number <= counts[1]:
             expected = " or ".join(str(each) for each in sorted({*counts}))
             raise self.invalid(f"expected {expected} operands, got {number}")
+        if form.family in _WITH_LITERALS:
+            self._check_literals()
         return form
+
+    def _check_literals(self) -> None:
+        """Raise if a literal is no value of the type of the operands, which is one."""
+        if not self.types or (len(self.types) > 1 and self.root not in ("cvt", "set")):
+            return
+        kind = self.types[-1]
+        takes_integers = kind not in FLOATS
+        takes_floats = kind in ("f32", "f64", "b32", "b64")
+        for operand in self.operands:
+            for each in self.vector(operand):
+                if isinstance(each, Integer) and not takes_integers:
+                    raise self.invalid(f"an operand of .{kind} is an integer")
+                if isinstance(each, Float) and not takes_floats:
+                    raise self.invalid(f"an operand of .{kind} is a float")
 
     def _before_policy(self) -> list[Any]:
         """Return the operands without the last one, which is a policy for a cache."""
