@@ -20,12 +20,14 @@ def save(
     outputs: Sequence[str],
     first: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model whose inputs have the shapes of arrays; `first` has names of first lengths."""
+    """Write a model whose inputs have the shapes of arrays; `first` has the names of the first
+    lengths of an input, separated by spaces.
+    """
     info = onnx.helper.make_tensor_value_info
     given = []
     for name, each in inputs.items():
-        length = (first or {}).get(name, each.shape[0])
-        given.append(info(name, 1, [length, *each.shape[1:]]))
+        lengths = (first or {}).get(name, "").split()
+        given.append(info(name, 1, [*lengths, *each.shape[len(lengths) :]]))
     graph = onnx.helper.make_graph(
         nodes,
         "graph",

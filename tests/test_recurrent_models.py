@@ -395,6 +395,43 @@ def test_the_number_of_positions_may_be_a_length_of_the_call() -> None:
                 check_close(f(**inputs), expected(inputs))
 
 
+def test_the_number_of_sequences_may_be_a_length_of_the_call() -> None:
+    """Arrays have room for the most sequences at each position."""
+    first_device("webgpu")
+    device = first_device("opencl")
+    classes = {
+        "opencl": device.features,
+        "opencl, no processor": device.features - {"processor"},
+        "webgpu": device.features,
+    }
+    for operator, size in (("LSTM", 20), ("GRU", 20), ("LSTM", 270)):
+        write(operator, "positions batch", size=size, direction="reverse")
+        both = program("opencl", "webgpu", positions=(1, 6), batch=(1, 4))
+
+        def run(label: str, both: Any = both) -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(device, "features", classes[label])
+                f = both.on(label.partition(",")[0])
+                for count, batch in ((5, 3), (1, 1), (6, 2), (6, 4)):
+                    inputs = {"x": random(count, batch, 4)}
+                    check_close(f(**inputs), expected(inputs))
+
+        check_each(classes, run)
+
+
+def test_more_sequences_than_blocks() -> None:
+    """Then each turn is the kernels of its operations, which share them out."""
+    write("RNN", 2, size=2, batch=70000)
+    inputs = {"x": random(2, 70000, 4)}
+    wanted = expected(inputs)
+    both = program("opencl", "vulkan", "webgpu")
+    for kind, repeats in (("opencl", 0), ("vulkan", 1), ("webgpu", 1)):
+        first_device(kind)
+        f = both.on(kind)
+        assert len(f.program.repeats) == repeats
+        check_close(f(*inputs.values()), wanted)
+
+
 def test_the_first_state_is_a_constant_of_a_node() -> None:
     """PyTorch writes zeros so. The trial does not compute what depends on the input."""
     first_device("opencl")

@@ -16,7 +16,14 @@ from tinygrad.uop.ops import KernelInfo, UOp
 
 from devmod_models._tinygrad.attention import merged
 from devmod_models._tinygrad.products import SUM, number_text
-from devmod_models._tinygrad.record import Calls, Recording, Repeat, each_call, expression
+from devmod_models._tinygrad.record import (
+    Calls,
+    Recording,
+    Repeat,
+    each_call,
+    expression,
+    largest,
+)
 
 #: The gates of each operator.
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -24,6 +31,8 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 #: block reads in each turn.
 _MOST_SIZE = 1024
 _MOST_WEIGHTS = 1 << 18
+#: The most blocks of an axis other than the first one: that of cuda, vulkan and webgpu.
+_MOST_BLOCKS = 65535
 #: The lanes of a vector, the sums of a tile, and the most sequences of a thread.
 _LANES = 16
 _SUMS = 8
@@ -73,6 +82,8 @@ class Layer(NamedTuple):
         ``bias``, ``peepholes`` and ``lengths`` are those of the operator, if it has them.
     turn
         The name of the number of the turn, if a kernel has one turn; else "".
+    room
+        The most sequences. In a kernel's tree; the arrays of each position have room for them.
     """
 
     operator: str
@@ -84,6 +95,7 @@ class Layer(NamedTuple):
     options: frozenset[str]
     arrays: tuple[tuple[str, Any, int], ...]
     turn: str = ""
+    room: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ def _joined(
         return None
     turn = ""
     if not for_processors:
-        if kind not in _KINDS:
+        if kind not in _KINDS or largest(layer.batch) > _MOST_BLOCKS:
             return None
         if GATES[layer.operator] * layer.size**2 > _MOST_WEIGHTS:
             turn = repeat.variable
@@ -138,7 +150,10 @@ def _joined(
     arrays = tuple((name, slots[buffer], first) for name, buffer, first in layer.arrays)
     turns = expression(layer.turns)
     batch = expression(layer.batch)
-    info = LayerInfo(layer=layer._replace(turns=turns, batch=batch, arrays=arrays, turn=turn))
+    own_layer = layer._replace(
+        turns=turns, batch=batch, arrays=arrays, turn=turn, room=largest(layer.batch)
+    )
+    info = LayerInfo(layer=own_layer)
     call = call.replace(src=(call.src[0].replace(arg=info), *call.src[1:]))
     if turn:
         return repeat._replace(calls=[call], layer=None)
@@ -396,8 +411,8 @@ class _Form:
         return "turn"
 
     def _numbers(self) -> dict[str, Any]:
-        """Return the positions and the sequences: numbers, or texts of parameters."""
-        return {"turns": self._layer.turns, "batch": self._layer.batch}
+        """Return the positions, which may be an expression, and the sequences of each in memory."""
+        return {"turns": self._layer.turns, "batch": self._layer.room}
 
     def _declared(self, language: _Language) -> tuple[list[str], list[str]]:
         """Return the declarations of the parameters, and of known numbers."""
