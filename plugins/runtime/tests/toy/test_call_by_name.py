@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -404,3 +406,25 @@ def test_a_driver_imports_a_module_in_a_repeated_call(
         x, y = map(devices[0].from_numpy, (x, y))
     for _ in range(4):  # the first calls take other ways
         f(x, y, 2.0, 4, grid=1, block=4)
+
+
+@pytest.mark.parametrize("calls", [0, 4])
+def test_libraries_that_take_partials_apart_tell_functions_apart(
+    calls: int, devices: list[toy.ToyDevice]
+) -> None:
+    tokenize = pytest.importorskip("dask.base").tokenize
+    funcname = pytest.importorskip("dask.utils").funcname
+    f, g = axpy(), axpy()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(calls):  # the later ones take another way
+        f(x, y, 2.0, 4, grid=1, block=4)
+        g(x, y, 2.0, 4, grid=1, block=4)
+    # Equal tokens are one task of a graph: one of two functions would run.
+    assert tokenize(f) != tokenize(g)
+    assert tokenize(partial(f, x)) != tokenize(partial(g, x))
+    assert funcname(f) == "f"
+    assert not inspect.isroutine(f)
+    if isinstance(f, partial):
+        assert (f.args, f.keywords) == ((), {})
+        f.func(x, y, n=4, alpha=2.0, grid=1, block=4)
+        assert queued(devices[0])[-1][1] is y.memory

@@ -219,9 +219,34 @@ if sys.version_info >= (3, 12):
             # A partial needs a function: `_take_plain_calls` replaces it.
             return partial.__new__(cls, int)
 
-        def __get__(self, instance: object, owner: type | None = None) -> Self:
-            # From Python 3.14 on, a partial in a class is a method of its objects.
-            return self
+        # Dask, asyncio and others take a partial apart, and compare the parts of two: those of
+        # `_take_plain_calls` are no call of this function.
+        @property
+        def func(self) -> Callable[..., Any]:
+            """A function of Python that calls this one."""
+
+            def call(*args: Any, **keywords: Any) -> Any:
+                return self(*args, **keywords)
+
+            call.__name__ = call.__qualname__ = self.__name__  # type: ignore[attr-defined]
+            return call
+
+        @property
+        def args(self) -> tuple[Any, ...]:
+            """No arguments."""
+            return ()
+
+        @property
+        def keywords(self) -> dict[str, Any]:
+            """No keywords."""
+            return {}
+
+        if sys.version_info >= (3, 13):
+
+            def __get__(self, instance: object, owner: type | None = None) -> Self:
+                # From Python 3.14 on, a partial in a class is a method of its objects. Python 3.13
+                # warns of it.
+                return self
 
     class _PartialCall(partial[Any]):
         """The first base of a class that is called as a partial: CPython looks there alone."""
