@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import inspect
 import sys
 from collections.abc import Callable
@@ -428,3 +429,24 @@ def test_libraries_that_take_partials_apart_tell_functions_apart(
         assert (f.args, f.keywords) == ((), {})
         f.func(x, y, n=4, alpha=2.0, grid=1, block=4)
         assert queued(devices[0])[-1][1] is y.memory
+
+
+def test_a_finalizer_of_the_same_collection_calls_a_function(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(4):
+        f(x, y, 2.0, 4, grid=1, block=4)
+
+    class Owner:
+        def __init__(self, function: devmod.Function) -> None:
+            self.function = function
+            function.owner = self  # type: ignore[attr-defined]
+
+        def __del__(self) -> None:
+            self.function(x, y, 2.0, 4, grid=1, block=4)
+
+    before = len(queued(devices[0]))
+    Owner(f)
+    del f  # its finalizer comes first
+    gc.collect()
+    assert len(queued(devices[0])) == before + 1

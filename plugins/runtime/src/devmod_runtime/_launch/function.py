@@ -602,7 +602,12 @@ class Function(ProcessLocal, _Base):
         """
         # To read `self.__dict__` would make a dictionary that the collector does not know as
         # garbage: all that it refers to would stay until the next collection.
-        for each in getattr(self, "_plain_globals", ()):
+        plain_globals = getattr(self, "_plain_globals", None)
+        if plain_globals is None:  # `__init__` raised
+            return
+        # Another finalizer of the same collection may still call it.
+        self._forget_plain_calls()
+        for each in plain_globals:
             each.clear()
 
     def _call_in_other_form(
