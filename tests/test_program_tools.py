@@ -723,6 +723,33 @@ def test_bench_of_a_kernel_of_a_program_takes_the_programs_arguments(
 
 
 @pytest.mark.usefixtures("in_process")
+def test_bench_measures_nothing_that_its_rows_would_name_wrongly(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    words = ("--device", "opencl", "--repeat", "1")
+    no_grid = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
+    unused = "is in no argument, --threads, --grid or --block, and is no length of a program"
+    for given, text in (
+        (("--block", "5"), f"the opencl program 'normalize': it takes no --block: {no_grid}"),
+        (("--threads", "5"), f"the opencl program 'normalize': it takes no --threads: {no_grid}"),
+        (("--size", "row=4,8"), f"the size 'row' {unused}"),
+        (
+            ("scale", "--size", "count=4"),
+            f"the size 'count' {unused}; give count=count for the argument of this name",
+        ),
+        (("--size", "rows=4,0"), "--size rows: expected whole numbers of 1 or more, got '4,0'"),
+    ):
+        assert call(capsys, "bench", file, *given, *words) == (1, "", f"devmod: error: {text}\n")
+    # A program beside kernels has one row, without their blocks.
+    given = ("normalize", "scale", "--size", "n=64", "--threads", "n", "--block", "64")
+    rows = json.loads(call(capsys, "bench", file, *given, *words, "--json")[1])["measurements"]
+    assert [(each["function"], each["block"], each["problem"]) for each in rows] == [
+        ("normalize", "", ""),
+        ("scale", "64", ""),
+    ]
+
+
+@pytest.mark.usefixtures("in_process")
 def test_bench_of_a_kernel_that_its_program_does_not_launch(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

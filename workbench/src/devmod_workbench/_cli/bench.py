@@ -156,7 +156,7 @@ def command(
         functions = functions_of(modules, names or None)
         settings |= {"functions": functions, "given": given, **options}
         benchmark = measure_elsewhere(
-            combinations(functions, devices or (None,), values, blocks or (None,)),
+            combinations(modules, functions, devices or (None,), values, blocks or (None,)),
             timeout,
             settings,
         )
@@ -193,7 +193,14 @@ def _split_items(items: Sequence[str]) -> tuple[list[str], list[str], list[str]]
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return the numbers of each --size."""
     assignments = split_assignments(texts, "--size")
-    return {name: read_counts(each, {}, f"--size {name}") for name, each in assignments.items()}
+    sizes = {}
+    for name, text in assignments.items():
+        sizes[name] = read_counts(text, {}, f"--size {name}")
+        if 0 in sizes[name]:
+            raise ArgumentError(
+                f"--size {name}: expected whole numbers of 1 or more, got {text!r}", argument=name
+            )
+    return sizes
 
 
 def check_launch(sizes: Mapping[str, Sequence[int]], options: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from io import BytesIO, StringIO
 from itertools import product
 from operator import index
 from pathlib import Path
+from re import split
 from shlex import quote
 from time import perf_counter
 from typing import NamedTuple
@@ -351,7 +352,7 @@ def bench(
     functions = functions_of(labelled, names)
     measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup, kernels)
     return benchmark_of(
-        [measure(each) for each in combinations(functions, targets, sizes or {}, blocks)]
+        [measure(each) for each in combinations(labelled, functions, targets, sizes or {}, blocks)]
     )
 
 
@@ -446,14 +447,36 @@ class Combination(NamedTuple):
 
 
 def combinations(
+    modules: Mapping[str, Module],
     functions: Sequence[tuple[str, str]],
     devices: Sequence[Device | str | None],
     sizes: Mapping[str, Sequence[int]],
     blocks: Sequence[Dims],
 ) -> list[Combination]:
-    """Return the combinations in the order of the rows."""
-    rows = product(functions, devices, size_cases(sizes), blocks)
-    return [Combination(*each) for each in rows]
+    """Return the combinations in the order of the rows. Beside kernels, a program has one without a
+    block.
+    """
+    cases = size_cases(sizes)
+    programs = _programs_of(modules, functions)
+    rows: list[Combination] = []
+    for each in functions:
+        own_blocks = blocks
+        if each in programs and len(programs) < len(functions):
+            own_blocks = (None,)
+        rows += [Combination(each, *rest) for rest in product(devices, cases, own_blocks)]
+    return rows
+
+
+def _programs_of(
+    modules: Mapping[str, Module], functions: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return those of the functions that are programs."""
+    programs = []
+    for label, name in functions:
+        infos = dict(usable_functions(modules[label].functions))
+        if name in infos and kernels_of(infos[name]):
+            programs.append((label, name))
+    return programs
 
 
 def size_cases(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
@@ -553,6 +576,7 @@ class Measure(NamedTuple):
                 has_argument(program, each) or not has_argument(function, each)
                 for each in self.given
             ):
+                self._check_sizes(combination, others)
                 given = own_arguments(program, self.given, others)
                 host = arguments_of(program, given, combination.sizes, Invented())
                 step = first_launch(program, name, host)
@@ -564,13 +588,38 @@ class Measure(NamedTuple):
                     )
                 return on_device(function, step.arguments), step.extent, True
 
+        self._check_sizes(combination, others)
         given = own_arguments(function, self.given, others)
         host = arguments_of(function, given, combination.sizes, Invented())
         shape = {}
-        if has_grid(function):
+        # Without a kernel that takes them, they are an error of the program.
+        programs = _programs_of(self.modules, self.functions)
+        if has_grid(function) or len(programs) == len(self.functions):
             dims = dict(zip(("threads", "grid", "block"), extent, strict=True))
             shape = read_launch(dims, combination.sizes, "")
         return on_device(function, host), shape, _gives_arrays(host, given)
+
+    def _check_sizes(
+        self, combination: Combination, functions: Sequence[tuple[Module, str]]
+    ) -> None:
+        """Raise ArgumentError for a size that changes no launch: its rows would be wrong."""
+        texts = (*self.given.values(), self.threads, self.grid, combination.block)
+        parts: set[str] = set()
+        for each in texts:
+            if isinstance(each, str):
+                parts.update(map(str.strip, split(r"[],*:()\[]", each)))
+        for name in combination.sizes.keys() - parts:
+            if _is_length(name, functions):
+                continue
+            advice = ""
+            if is_known(name, functions):
+                advice = f"; give {name}={name} for the argument of this name"
+            error = ArgumentError(
+                f"the size {name!r} is in no argument, threads=, grid= or block=, and is no length of a program{advice}",
+                argument="sizes",
+            )
+            error.keywords = ("threads", "grid", "block")
+            raise error
 
 
 def own_arguments(
@@ -592,6 +641,16 @@ def is_known(name: str, functions: Iterable[tuple[Module, str]]) -> bool:
         # One that fits no device here is the problem of its own rows.
         with suppress(DevmodError):
             if has_argument(module[each], name):
+                return True
+    return False
+
+
+def _is_length(name: str, functions: Iterable[tuple[Module, str]]) -> bool:
+    """Return whether a program among functions has a length of the name."""
+    for module, each in functions:
+        with suppress(DevmodError):
+            program = program_of(module[each])
+            if program is not None and name in program.program.length_names:
                 return True
     return False
 
