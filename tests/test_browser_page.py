@@ -183,6 +183,7 @@ def test_the_tree_shows_modules_functions_and_sources(page: Browser, bundle: Pat
     page.click(".usage summary")
     call = "await blur_rows.run({ picture, between, weights, radius, width, height }, { threads: [/* threads in x, y, z */] });"
     assert call in page.text(".usage")
+    assert 'const bundle = await open("examples.devmod");' in page.text(".usage")
     page.click(".usage summary")
     assert (
         page.evaluate(
@@ -459,6 +460,21 @@ def test_names_from_files_are_shown_as_text(
     assert shown in browser.text("[aria-label=Source]")
     assert browser.text("#file strong") == "<b>evil.devmod"
     assert browser.evaluate("return document.querySelectorAll('main img, #file b').length") == 0
+    assert browser.messages() == []
+
+
+def test_the_code_of_a_call_opens_the_file_by_its_name(browser: Browser, tmp_path: Path) -> None:
+    """A name is a URL there: characters that URLs reserve are encoded."""
+    module = devmod.compile(MANDELBROT, "webgpu")
+    code = "return document.querySelector('.usage .source pre:last-of-type').textContent"
+    names = {
+        "sax-py_2.devmod": "sax-py_2.devmod",
+        'a b+é#1%?:\\"x.devmod': 'a%20b+é%231%25%3F%3A%5C\\"x.devmod',
+    }
+    for name, url in names.items():
+        show(browser, saved(tmp_path / name, module))
+        browser.wait("document.querySelector('.usage')")
+        assert f'const bundle = await open("{url}");' in browser.evaluate(code)
     assert browser.messages() == []
 
 

@@ -53,10 +53,10 @@ function kindsBelow(module) {
 }
 
 /**
- * Show a module in `place`, below its title. Contents that have to be read are added later. `variantOf` returns the webgpu module that has a function of
- * a name, or null; `select` shows another module.
+ * Show a module of the file `file` in `place`, below its title. Contents that have to be read are added later. `variantOf` returns the webgpu module that
+ * has a function of a name, or null; `select` shows another module.
  */
-export async function showDetails(place, module, name, current, variantOf, select) {
+export async function showDetails(place, module, name, file, current, variantOf, select) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
   if (module.format) fact("Format", brief(module.format));
@@ -133,7 +133,7 @@ export async function showDetails(place, module, name, current, variantOf, selec
       };
       parts.push(functionList([...contents.functions], part));
       const first = [...contents.functions].find(([, info]) => !info.error);
-      if (module.kind === "webgpu" && first) parts.push(usage(...first));
+      if (module.kind === "webgpu" && first) parts.push(usage(file, ...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
     }
     for (const [format, text] of await module.sources()) {
@@ -286,8 +286,11 @@ function typeText({ kind, align, format, sample, members = [] }, type) {
   return kind === "buffer" ? `${one}[]` : one;
 }
 
-/** Return example code that calls a function. */
-function usage(name, info) {
+/** Return the URL of a file beside the page, from its name. */
+const urlOf = (file) => file.replace(/[\s\p{Cc}%?#:\\]/gu, encodeURIComponent);
+
+/** Return example code that calls a function of a file. */
+function usage(file, name, info) {
   const safe = (word, other) => (/^[A-Za-z_$][\w$]{0,40}$/.test(word) ? word : other);
   const params = info.interface?.params ?? info.argTypes.map(() => ({ name: "" }));
   const args = params.slice(0, 30).map((param, at) => safe(param.name, `argument${at + 1}`));
@@ -315,7 +318,7 @@ function usage(name, info) {
   const text = [
     `import { ${[...new Set(made.map(([maker]) => maker)), "open"].sort().join(", ")} } from "devmod-webgpu";`,
     "",
-    'const bundle = await open("kernels.devmod");',
+    `const bundle = await open(${JSON.stringify(urlOf(file))});`,
     `const ${f} = await bundle.getFunction(${JSON.stringify(name.length > 1000 ? `${name.slice(0, 1000)}…` : name)});`,
     ...made.map(([, line]) => line),
     `await ${f}.run(${given}, { ${launch} });`,

@@ -46,6 +46,7 @@ async function show(from, name) {
         at("details"),
         module,
         title,
+        name,
         () => current() && selection === selections,
         variantOf,
         show,
