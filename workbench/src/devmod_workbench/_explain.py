@@ -25,6 +25,7 @@ from devmod.errors import (
 )
 from devmod.plugins import shared_scan
 from devmod.targets import KINDS, PROGRAM
+from devmod_workbench._arguments import check_module, check_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,6 +220,8 @@ def explain(
     DevmodError
         As for `devmod.device`, if `device` names a device of this machine.
     """
+    check_module("explain", module)
+    check_names("explain", name)
     target: Any = device
     if isinstance(device, str):
         target = _parse(device)

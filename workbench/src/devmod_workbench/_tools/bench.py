@@ -27,6 +27,7 @@ from devmod.errors import (
     ToolchainNotFoundError,
     pip_install,
 )
+from devmod_workbench._arguments import check_names, check_values, modules_of
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.draws import NotFromInterfaceError
 from devmod_workbench._tools.inputs import (
@@ -340,10 +341,9 @@ def bench(
             raise ArgumentError(
                 f"bench({name}): expected an int of {least} or more, got {count!r}", argument=name
             )
-    if isinstance(modules, Module):
-        labelled = {"": modules}
-    else:
-        labelled = dict(modules)
+    labelled = modules_of("bench", modules)
+    check_names("bench", names)
+    check_values("bench", arguments)
     if isinstance(names, str):
         names = [names]
     if isinstance(devices, str):

@@ -23,6 +23,7 @@ from devmod.errors import (
 )
 from devmod_runtime._tuning.choice import pairs_text
 from devmod_runtime._tuning.noise import Estimate
+from devmod_workbench._arguments import check_module, check_names
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.bench import Benchmark, Measurement, size_cases
 from devmod_workbench._tools.launches import Conversation, Settings, is_local
@@ -332,8 +333,8 @@ def tune(
     Of more than 200 variants, a sample is measured, and then those that differ from the best in one
     constant. KeyboardInterrupt ends the search: the result has what was measured.
     """
-    if not isinstance(module, Module):
-        raise ArgumentError(f"tune: expected a module, as of devmod.load, got {module!r:.200}")
+    check_module("tune", module)
+    check_names("tune", name)
     if records is None:
         records = module.tuning_records
     if isinstance(devices, str):

@@ -39,6 +39,7 @@ from devmod.errors import (
 from devmod.targets import PROGRAM
 from devmod_runtime import source_text
 from devmod_runtime._module import shader_entry
+from devmod_workbench._arguments import check_module, check_names, check_values
 from devmod_workbench._programs import check_program
 from devmod_workbench._tables import aligned
 from devmod_workbench._tools.checks import is_sanitized
@@ -338,6 +339,9 @@ def verify(
     DevmodError
         The temporary folder has too little free space for the results.
     """
+    check_module("verify", module)
+    check_names("verify", name)
+    check_values("verify", arguments)
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
