@@ -27,7 +27,7 @@ from devmod.targets import KINDS
 from devmod_targets.build.options import OPTIONS
 from devmod_workbench._cli import group, main
 from devmod_workbench._cli._known import KNOWN
-from devmod_workbench._cli._options import OutputPath, RequiredUnless
+from devmod_workbench._cli._options import OutputPath, RequiredUnless, WholeNumber
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The forms in which a list may stand.
@@ -300,6 +300,17 @@ def all_commands() -> Iterator[tuple[Sequence[str], click.Command]]:
         command = group.get_command(context, name)
         assert command is not None, f"{name}: make setup installs the commands of all wheels"
         yield from commands_of(command, context, name)
+
+
+def test_an_option_of_a_whole_number_says_so() -> None:
+    """Click would say "is not a valid integer range"."""
+    for words, command in all_commands():
+        for option in command.params:
+            name = f"{' '.join(words)} {option.name}"
+            assert not isinstance(option.type, click.IntRange) or isinstance(
+                option.type, WholeNumber
+            ), name
+            assert not isinstance(option.type, WholeNumber) or option.metavar, name
 
 
 def options_of(command: click.Command) -> Iterator[click.Option]:

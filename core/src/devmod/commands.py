@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from devmod_workbench.commands import OptionalValueCommand as OptionalValueCommand
     from devmod_workbench.commands import OutputPath as OutputPath
     from devmod_workbench.commands import RequiredUnless as RequiredUnless
+    from devmod_workbench.commands import WholeNumber as WholeNumber
     from devmod_workbench.commands import annotate as annotate
     from devmod_workbench.commands import complete_function as complete_function
     from devmod_workbench.commands import complete_kind as complete_kind

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from devmod.backend import program_cache, temporary_folder
-from devmod.commands import OptionalValue, OptionalValueCommand, debug_option
+from devmod.commands import OptionalValue, OptionalValueCommand, WholeNumber, debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 from devmod_simulators import UnavailableError, _toolkit, libcuda
 from devmod_simulators._sanitize import check_names, read_reports
@@ -190,7 +190,8 @@ Examples:
     "--devices",
     default=1,
     show_default=True,
-    type=click.IntRange(1, 8),
+    metavar="NUMBER",
+    type=WholeNumber(1, 8),
     help="The number of devices.",
 )
 @click.option(

@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from devmod.backend import absolute, policies
-from devmod.commands import OutputPath, RequiredUnless, debug_option, echo, json_option, print_json
+from devmod.commands import (
+    OutputPath,
+    RequiredUnless,
+    WholeNumber,
+    debug_option,
+    echo,
+    json_option,
+    print_json,
+)
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
 from devmod_trust._sign import read_bundle, sign_file
@@ -87,7 +95,7 @@ Examples:
     "--version",
     metavar="NUMBER",
     required=True,
-    type=click.IntRange(0, MAX_VERSION),
+    type=WholeNumber(0, MAX_VERSION),
     help="A number that grows: a policy can refuse lower ones.",
 )
 @click.option(

@@ -56,6 +56,12 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class WholeNumber(click.IntRange):
+    """A range of whole numbers, which its errors name so."""
+
+    name = "whole number"
+
+
 class OutputPath(click.Path):
     """The file of a command that writes nothing to standard output (-)."""
 

@@ -13,6 +13,7 @@ from devmod import Module
 from devmod.backend import LAUNCH_KEYWORDS
 from devmod.commands import (
     STDIN,
+    WholeNumber,
     complete_function,
     debug_option,
     echo,
@@ -86,14 +87,16 @@ Exit status:
 @sizes_option
 @click.option(
     "--repeat",
-    type=click.IntRange(1),
+    metavar="NUMBER",
+    type=WholeNumber(1),
     default=20,
     show_default=True,
     help="The number of measured launches.",
 )
 @click.option(
     "--warmup",
-    type=click.IntRange(0),
+    metavar="NUMBER",
+    type=WholeNumber(0),
     default=3,
     show_default=True,
     help="The number of launches before them.",

@@ -19,6 +19,7 @@ from devmod.backend import duration_text, temporary_folder
 from devmod.commands import (
     FiniteRange,
     OptionalValueCommand,
+    WholeNumber,
     complete_kind,
     debug_option,
     echo,
@@ -88,7 +89,7 @@ Exit status:
 @click.option("--block", metavar=DIMS, help="The threads of a block.")
 @click.option(
     "--shared-memory",
-    type=click.IntRange(0, 2**63 - 1),
+    type=WholeNumber(0, 2**63 - 1),
     metavar="BYTES",
     help="The dynamic shared memory of a block.",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from devmod.commands import debug_option
+from devmod.commands import WholeNumber, debug_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ Examples:
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    metavar="NUMBER",
+    type=WholeNumber(0, 65535),
     default=0,
     help="The port on 127.0.0.1. [default: a free one]",
 )

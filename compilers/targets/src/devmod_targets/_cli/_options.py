@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from devmod.commands import WholeNumber
+
 output_option = click.option(
     "-o",
     "--output",
@@ -18,7 +20,7 @@ workers_option = click.option(
     "-j",
     "--workers",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="The number of worker processes. [default: the number of processors]",
 )
 no_cache_option = click.option(
