@@ -115,7 +115,7 @@ def test_a_python_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> N
     f(lambda_=1, self=2, grid=1, block=1)
     assert queued(devices[0]) == [[b"\1\0\0\0", b"\2\0\0\0"]] * 2
     assert refusal(devmod.ArgumentError, f, **{"lambda": 1}, self=2, grid=1, block=1) == (
-        "the toy function 'f' has no argument 'lambda'; it takes 2 arguments (lambda, self). Did you mean 'lambda_'?"
+        "the toy function 'f' takes its argument 'lambda' as lambda_="
     )
 
 

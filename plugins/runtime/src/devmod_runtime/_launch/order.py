@@ -428,6 +428,11 @@ class ArgumentOrder:
     def _unknown(self, name: str) -> DevmodError:
         if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f" has several arguments {name!r}: give them by position", name)
+        for each in self.arguments:
+            if each.name == name and keyword_of(each) in self._numbers:
+                return self._error(
+                    f" takes its argument {quote_name(name)} as {keyword_of(each)}=", name
+                )
         return self._error(
             f" has no argument {quote_name(name)}; it takes {self._count_text()}"
             f"{did_you_mean(name, [*self._numbers, *self.records, *LAUNCH_KEYWORDS])}",
