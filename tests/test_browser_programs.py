@@ -407,6 +407,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "a text": ("normalize", ("x", W), {}),
     "a text for a number": ("normalize", (X, W, "1"), {}),
     "a great number": ("normalize", (X, W, 1e300), {}),
+    "one too many": ("count", (F, F), {"state": {"total": F}}),
     "no state": ("count", (F,), {}),
     "no arrays": ("count", (F,), {"state": 3}),
     "too few": ("count", (F,), {"state": {"x": 1}}),

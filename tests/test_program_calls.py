@@ -1179,6 +1179,7 @@ def chain(count: int) -> Any:
 def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
     f = chain(12)
     x = np.arange(1000, dtype="int32")
+    assert refusal(f, x, x).endswith(": it takes 1 argument by position, 'x'; 2 given")
     array, result = f.device.from_numpy(x), f.device.empty(1000, "int32")
     bound = f.bind(array, y=result)
     assert f.temporary_bytes(n=np.int64(1000)) == 2 * 4000

@@ -120,7 +120,7 @@ function arrange(program, args, error) {
   }
   if (byPosition.length > names.length) {
     throw error(
-      `it takes ${names.length} arguments by position, ${listNames(names)}; ${byPosition.length} given`,
+      `it takes ${names.length} ${names.length === 1 ? "argument" : "arguments"} by position, ${listNames(names)}; ${byPosition.length} given`,
     );
   }
   const values = new Map(byPosition.map((value, at) => [String(names[at]), value]));

@@ -565,7 +565,7 @@ class ProgramFunction(ProcessLocal):
             del keywords["state"]
         if len(args) > len(names):
             raise self.error(
-                f"it takes {len(names)} arguments by position, {list_names(names)}; {len(args)} given"
+                f"it takes {count_text(len(names), 'argument')} by position, {list_names(names)}; {len(args)} given"
             )
         values = dict(zip(names, args, strict=False))
         for name, value in keywords.items():
