@@ -266,6 +266,10 @@ def test_the_command_prints_the_next_steps(
             "'acme_' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end. Did you mean 'acme'?",
         ),
         (
+            ["acme-npu"],
+            "'acme-npu' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end. Did you mean 'acme_npu'?",
+        ),
+        (
             ["../acme"],
             "'../acme' cannot be a kind: expected a lower-case letter and up to 31 lower-case letters, digits and underscores, no underscore at the end",
         ),

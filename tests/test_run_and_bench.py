@@ -390,6 +390,11 @@ FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KE
     ("words", "text"),
     [
         (["y"], "saxpy: expected NAME=VALUE, got 'y'"),
+        (
+            ["y.npy"],
+            "saxpy: expected NAME=VALUE, got 'y.npy'. Add the name, such as x=y.npy; `devmod inspect` shows the names",
+        ),
+        (["=3"], "saxpy: expected NAME=VALUE, got '=3'"),
         (["y=1", "y=2"], "saxpy: 'y' is given twice"),
         (
             ["yy=zeros[3]"],
@@ -521,6 +526,12 @@ def test_a_launch_that_is_no_number_is_wrong_usage(
             "",
             f"devmod: error: {option}: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'x'\n",
         )
+    assert call(capsys, "run", file, "saxpy", "--threads", "48x64x2") == (
+        2,
+        "",
+        "devmod: error: --threads: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got '48x64x2'. "
+        "Write a comma between two: 48,64,2\n",
+    )
 
 
 #: A process that runs each command twice: as it is, which imports what it needs and fills caches,

@@ -178,7 +178,7 @@ def _checked_kind(name: str) -> str:
         )
     if not is_valid_name(name) or name.endswith("_"):
         hint = ""
-        lower = name.lower().rstrip("_")
+        lower = name.lower().replace("-", "_").rstrip("_")
         if is_valid_name(lower) and lower not in NAMES:
             hint = f". Did you mean {lower!r}?"
         raise click.UsageError(

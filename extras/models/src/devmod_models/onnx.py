@@ -852,7 +852,10 @@ class _Inputs:
             expected: Any = fixed or "a length of 1 or more, or a range of them"
             if high >= 1 << 31:
                 expected = f"a length of at most {MAX_ELEMENTS}"
-            raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {value}")
+            got: Any = value
+            if isinstance(value, tuple):
+                got = f"{low} to {high}"
+            raise ArgumentError(f"{what}, axis {axis}: expected {expected}, got {got}")
         return result
 
     def _open(self, what: str, axis: int, label: str, place: str) -> int:

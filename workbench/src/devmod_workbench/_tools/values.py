@@ -46,6 +46,8 @@ GENERATED_ARRAY = re.compile(
 )
 #: ``1024``, ``1e6``: less than 10**28.
 _NUMBER = re.compile(r"([0-9]{1,18})(?:e([0-9]))?")
+#: ``16x16``, as other tools write two numbers.
+_CROSSED = re.compile(r"[0-9]{1,18}(?:x[0-9]{1,18}){1,7}")
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 #: A parameter of which nothing is known.
 UNTYPED = Param("", "buffer")
@@ -68,7 +70,12 @@ def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value:
-            raise ArgumentError(f"{subject}: expected NAME=VALUE, got {text!r}", argument=name)
+            hint = ""
+            if "=" not in text and not text.isidentifier():
+                hint = f". Add the name, such as x={text}; `devmod inspect` shows the names"
+            raise ArgumentError(
+                f"{subject}: expected NAME=VALUE, got {text!r}{hint}", argument=name
+            )
         if name in result:
             raise ArgumentError(f"{subject}: {name!r} is given twice", argument=name)
         result[name] = value
@@ -91,8 +98,11 @@ def read_count(text: str, sizes: Numbers, argument: str) -> int:
             what = "positive whole numbers of up to 18 digits, such as 1024 or 1e6"
             if sizes:
                 what = "whole numbers or names of sizes"
+            hint = did_you_mean(part, sizes)
+            if _CROSSED.fullmatch(part):
+                hint = f". Write a comma between two: {part.replace('x', ',')}"
             raise ArgumentError(
-                f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}",
+                f"{argument}: expected {what}, got {text!r}{hint}",
                 argument=argument,
             )
     return count
