@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
 from build import ONE_SOURCE, SOURCES, compile_kind, compile_one_source  # noqa: E402
+from cases import CASES, SMALL_CASES  # noqa: E402
 
 #: The functions of the examples, with the types of their arguments. Buffers of vectors have the
 #: base type of the scalar ones.
@@ -103,6 +104,20 @@ def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:
             assert names[-1] in ("grid", "threads")
             seen.add(call.func.id)
     assert seen == set(SIGNATURES) - {"blur_columns"}
+
+
+def test_each_kernel_of_the_examples_has_a_case_of_the_demo() -> None:
+    called = {name for _, names in CASES.values() for name in names}
+    assert called - {"matmul_kernel"} == set(SIGNATURES)  # TVM's is no example
+    assert set(CASES) - {"TVM's matmul"} == set(SMALL_CASES)
+
+
+def test_the_readme_has_each_folder_of_the_examples() -> None:
+    readme = (ROOT / "examples" / "README.md").read_text()
+    folders = [*ROOT.glob("examples/*/"), *ROOT.glob("examples/applications/*/")]
+    names = {path.relative_to(ROOT / "examples").as_posix() for path in folders}
+    names -= {"applications"} | {name for name in names if name.startswith((".", "__"))}
+    assert [name for name in sorted(names) if f"`{name}/" not in readme] == []
 
 
 FOLDERS = sorted(path.name for path in (ROOT / "examples").iterdir() if path.name in SOURCES)
