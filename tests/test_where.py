@@ -18,7 +18,7 @@ WITH_TWO_PLACES = [row for row in ROWS if row.also]
 FAULTS = [each for each in breakages.breakages() if each.row]
 #: The rows whose second place no fault can leave behind, each with the reason.
 NOT_PLANTED = {
-    "a build option of OpenCL C": "an option may change no macro and no type",
+    "an option of the compiler of OpenCL C": "an option may change no macro and no type",
     "a key of a manifest's kernel": "a key that is not read is an error of the manifest",
     "what is read of an ELF file, such as a code object of AMD": "a reader may have a field alone",
     "a field that is read of a kernel in PTX or in a cubin": "a reader may have a field alone",
@@ -57,10 +57,38 @@ def test_a_row_is_found_by_its_words(capsys: pytest.CaptureFixture[str]) -> None
     assert where.main(["a change that nobody makes"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("question", "subjects"),
+    [
+        ("an option to each of seven compilers", ["an option of the compiler of "] * 5),
+        ("drop a kind", ["a kind that goes"]),
+        ("a new row of the contract", ["a row of the contract"]),
+        ("a new example", ["an example"]),
+        ("a new error class", ["an error class"]),
+    ],
+)
+def test_a_question_of_a_newcomer(
+    capsys: pytest.CaptureFixture[str], question: str, subjects: list[str]
+) -> None:
+    assert where.main(question.split()) == 0
+    printed = [text.partition("\n")[0] for text in capsys.readouterr().out.split("\n\n")]
+    for subject in {*subjects}:
+        assert sum(each.startswith(subject) for each in printed) >= subjects.count(subject)
+
+
+def test_rows_with_some_of_the_words_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert where.main(["golden", "file"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "no row has all of golden file; these have most of the words:"
+    assert lines[1] == ""
+    assert {*lines[2:]} <= {row.change for row in ROWS}
+
+
 def test_words_of_the_other_lines_find_a_row_too(capsys: pytest.CaptureFixture[str]) -> None:
     """A person asks with the name of a command, or of a file."""
     assert where.main(["option", "inspect", "_output.py"]) == 0
-    assert capsys.readouterr().out.startswith("an option of a command\n")
+    start = "no row has all of option inspect _output.py; these have most of the words:\n\n"
+    assert capsys.readouterr().out.startswith(f"{start}an option of a command\n")
 
 
 def test_a_comment_is_read_in_each_language() -> None:

@@ -77,7 +77,7 @@ def test_each_list_of_pythons_is_that_of_the_tested_ones() -> None:
         assert versions_of(project["requires-python"]) == tested[:1], folder
         if folder != ROOT:  # the metapackage has no classifiers
             assert versions_of("\n".join(project["classifiers"])) == tested, folder
-    for page in ("Makefile", "docs/support.md", "tools/pythons.py"):
+    for page in ("Makefile", "docs/support.md", "tools/constraints.py", "tools/pythons.py"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         ranges = re.findall(r"Python (?:of|from)? ?(3\.\d+ to 3\.\d+)", text)
         assert [versions_of(each) for each in ranges] == [ends], page

@@ -23,8 +23,8 @@ from vendor_runtimes import install_intel
 
 # Where to change: a tested version of Python
 #   also: the classifiers of each `pyproject.toml`; `.github/workflows/tests.yml`, `weekly.yml` and
-#     `nightly.yml` there; `tools/strangers.py`; `Makefile` and `docs/support.md`, which name the
-#     range
+#     `nightly.yml` there; `tools/strangers.py`; `Makefile`, `tools/constraints.py` and
+#     `docs/support.md`, which name the range
 #   tests: `tests/test_workflows.py`, `tests/test_new_members.py`
 TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The folders whose tests run without --all. pytest runs those of its configuration otherwise.

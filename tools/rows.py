@@ -33,6 +33,12 @@ FOLDERS = (
 )
 
 
+# Where to change: a row of the contract, such as R8
+#   here: `FOLDERS` has the folders of tests that show a row
+#   also: `docs/contract.md`; a test with `@pytest.mark.row("R8")`; what a backend must do is a row
+#     of the conformance kit too, in `conformance/src/devmod_conformance/_rows/`;
+#     `tests/test_contract_page.py` (`test_the_contract_has_all_its_rows`) has their number
+#   tests: `tests/test_contract_page.py`
 def rows_of_the_contract() -> list[str]:
     """Return R1, R2, … in the order of the page."""
     return re.findall(r"^- \*\*(R\d+)\*\* ", CONTRACT.read_text(), re.MULTILINE)

@@ -32,7 +32,12 @@ _FIRST = re.compile(r"\s*(?:#|//|/?\*) Where to change: (.+)")
 _NEXT = re.compile(r"\s*(?:#|//|\*)   ?( *)(\S.*)")
 _FIELDS = ("here", "also", "tests")
 #: The words of a question that name no thing.
-_IGNORED = {"a", "add", "an", "change", "new", "of", "the", "where"}
+_IGNORED = {
+    *("a", "add", "all", "an", "another", "are", "change", "each", "every", "for", "in", "is"),
+    *("new", "of", "the", "to", "where", "with", "two", "three", "seven"),
+}
+#: The most rows with some of the words that are printed as a whole.
+_MOST = 6
 
 
 class Row(NamedTuple):
@@ -117,8 +122,9 @@ def rows() -> list[Row]:
 
 
 def _count(words: Sequence[str], text: str) -> int:
-    """Return how many of the words begin a word of a text."""
-    return sum(re.search(rf"\b{re.escape(word)}", text.lower()) is not None for word in words)
+    """Return how many of the words begin a word of a text, in the singular or in the plural."""
+    stems = [re.escape(word.removesuffix("s") if len(word) > 3 else word) for word in words]
+    return sum(re.search(rf"\b{stem}", text.lower()) is not None for stem in stems)
 
 
 def main(words: Sequence[str]) -> int:
@@ -130,6 +136,11 @@ def main(words: Sequence[str]) -> int:
         counts = [_count(wanted, row.text) for row in every]
         most = max(counts)
         found = [row for row, count in zip(every, counts, strict=True) if 0 < count == most]
+        if found and most < len(wanted):
+            print(f"no row has all of {' '.join(wanted)}; these have most of the words:\n")
+            if len(found) > _MOST:
+                print("\n".join(row.change for row in found))
+                return 1
     if not found:
         print(f"no row has {' '.join(words)}. git grep -h 'Where to change: ' lists all")
         return 1

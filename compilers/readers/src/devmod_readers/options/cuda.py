@@ -14,7 +14,7 @@ from devmod_readers.options.table import OptionTable
 
 __all__ = ["check_options", "check_values", "is_supported", "writes_folders"]
 
-# Where to change: an option of NVRTC or nvcc
+# Where to change: an option of the compiler of CUDA: NVRTC or nvcc
 #   tests: `compilers/targets/tests/test_compile_cuda.py`,
 #     `compilers/targets/tests/test_compile_nvcc.py`
 #: Names without their dashes. NVRTC takes one dash or two before most of them.

@@ -11,7 +11,7 @@ from devmod_readers.options.table import OptionTable
 
 __all__ = ["TABLE", "VERSIONS", "doubts_of", "is_supported", "unsupported"]
 
-# Where to change: a build option of OpenCL C
+# Where to change: an option of the compiler of OpenCL C
 #   also: `compilers/targets/src/devmod_targets/opencl/compile.py` (`_FRONTEND_OPTIONS`), if it
 #     changes macros or types
 #   tests: `compilers/targets/tests/test_options.py`,
