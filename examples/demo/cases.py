@@ -250,10 +250,9 @@ def fitted_gaussian(module: Any, device: Any, _: Path, *, n: int = 500, steps: i
 
 # Where to change: an example: a kernel of the demo, or an application
 #   here: `CASES`, and a function that compares a kernel with NumPy; `SMALL_CASES`
-#   also: a source of the kernel for each kind, in the folders of `examples/`, with its name and its
-#     parameters in `tests/test_examples.py` (`SIGNATURES`) and in the calls of `examples/README.md`.
-#     An application is a folder of its own there with a README.md, a line in `examples/README.md`
-#     and a test in `tests/`
+#   also: a source of the kernel for each kind, in the folders of `examples/`; its name and its
+#     parameters in `tests/test_examples.py` (`SIGNATURES`), and a call in `examples/README.md`.
+#     An application is a folder with a README.md, a line in `examples/README.md` and a test
 #   tests: `tests/test_examples.py`
 #: From the name of a case to its function, and the functions of the module that it calls.
 CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
