@@ -66,7 +66,10 @@ def test_what_a_test_calls_is_recorded_by_its_file(
 
 def test_a_name_is_a_room_or_a_command() -> None:
     written = {"rooms": {"opencl": ["README.md", "gone.py"]}, "commands": {"inspect": ["LICENSE"]}}
-    assert covering.files_of(["inspect", "devmod-opencl"], written) == ["LICENSE", "README.md"]
+    assert covering.files_of(["devmod-opencl"], written) == ["README.md"]
+    # Those of the options of all commands notice an option that lacks its help, page or test.
+    files = [covering.OPTIONS, "LICENSE", "README.md"]
+    assert covering.files_of(["inspect", "devmod-opencl"], written) == files
     with pytest.raises(SystemExit) as caught:
         covering.files_of(["inspekt"], written)
     assert str(caught.value) == (
@@ -95,7 +98,8 @@ def test_the_written_files_are_there() -> None:
 
 def test_a_command_that_no_run_has_recorded_has_the_tests_with_its_name() -> None:
     written: dict[str, dict[str, list[str]]] = {"rooms": {}, "commands": {}}
-    files = covering.files_of(["triton"], written)
+    first, *files = covering.files_of(["triton"], written)
+    assert first == covering.OPTIONS
     assert "compilers/targets/tests/test_triton_package.py" in files
     assert "plugins/runtime/tests/test_triton_served.py" in files
     assert all("triton" in each for each in files)
@@ -107,7 +111,7 @@ def test_each_room_and_each_command_has_tests_without_a_record() -> None:
     written: dict[str, dict[str, list[str]]] = {"rooms": {}, "commands": {}}
     # The names of no test file have these words: the tests are those beside the sources.
     for name in ("sign", "trust", "keygen"):
-        files = covering.files_of([name], written)
+        files = [each for each in covering.files_of([name], written) if each != covering.OPTIONS]
         assert "extras/trust/tests/test_commands.py" in files
         assert all(each.startswith("extras/trust/tests/") for each in files)
     without = []

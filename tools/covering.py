@@ -36,6 +36,9 @@ MOST = 12
 #: The seconds of a file besides its tests: the collection, and what its tests share.
 START = 1.0
 
+#: The tests of each option of each command: its help, a page, a test, and a completion.
+OPTIONS = "tests/test_new_members.py"
+
 #: The functions of the sources, by file and line.
 Functions = frozenset[str]
 
@@ -247,17 +250,21 @@ def table(records: Mapping[str, Record]) -> str:
 
 
 def files_of(names: Iterable[str], written: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
-    """Return the test files of rooms and commands.
+    """Return the test files of rooms and commands; for a command, with those of its options.
 
     Raises
     ------
     SystemExit
         A name is neither, or no test of it is recorded.
     """
+    from devmod_workbench._cli._known import KNOWN
+
     known = {**written["rooms"], **written["commands"]}
     files: dict[str, None] = {}
     for name in names:
         short = name.removeprefix("devmod-")
+        if short in KNOWN:
+            files[OPTIONS] = None
         if short not in known:
             named = with_word(short) or tests_beside(short)
             if named:
