@@ -270,8 +270,14 @@ EXCLUDED = "--weights gives a .devmod file other constants: it takes no --target
         (["--dim", "n=1"], EXCLUDED),
         (["--buckets", "1,2"], EXCLUDED),
         (["--inputs", "x.npy"], EXCLUDED),
-        (["-o", "m.devmod"], "m.devmod is the model; writing to it would overwrite it"),
-        (["-o", "a.onnx"], "a.onnx is the file of the weights; writing to it would overwrite it"),
+        (
+            ["-o", "m.devmod"],
+            "m.devmod is the model; writing to it would overwrite it. Name another file: --output",
+        ),
+        (
+            ["-o", "a.onnx"],
+            "a.onnx is the file of the weights; writing to it would overwrite it. Name another file: --output",
+        ),
     ],
 )
 def test_options_that_weights_exclude(

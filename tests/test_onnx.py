@@ -1495,7 +1495,10 @@ def test_an_interrupt_ends_both_processes(monkeypatch: pytest.MonkeyPatch) -> No
             ["--name", "a b"],
             "the name of the program is 'a b', which is no identifier; choose another: --name NAME",
         ),
-        (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
+        (
+            ["-o", "small.onnx"],
+            "small.onnx is the model; writing to it would overwrite it. Name another file: --output",
+        ),
         (
             ["--dim", "batch=1", "--dim", "batch=1..4"],
             "--dim: expected a NAME= of its own for each, got 1 and 1..4",

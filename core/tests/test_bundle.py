@@ -343,7 +343,7 @@ def test_a_bundle_contains_modules_alone() -> None:
 def test_only_modules_are_saved(save: Any) -> None:
     assert refusal(devmod.FormatError, save, None) == "expected a Module to save, got NoneType"
     text = refusal(devmod.FormatError, lambda: devmod.save("never.devmod", module_of()))
-    assert text == "expected a Module to save, got str"
+    assert text == "expected a Module to save, got str. The module comes before the path"
 
 
 def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:

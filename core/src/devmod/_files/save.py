@@ -92,7 +92,10 @@ class Plan:
         path: AnyPath = "",
     ) -> None:
         if not isinstance(module, Module):
-            raise FormatError(f"expected a Module to save, got {type(module).__name__}")
+            hint = ""
+            if isinstance(path, Module):
+                hint = ". The module comes before the path"
+            raise FormatError(f"expected a Module to save, got {type(module).__name__}{hint}")
         #: The level of zstd: 0 compresses nothing, -1 leaves bytes as they are.
         self._level = -1
         if compress is not None:

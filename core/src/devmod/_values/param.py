@@ -638,6 +638,10 @@ def members_by_value(param: Param) -> Sequence[Member]:
     return param.members
 
 
+#: The element types that ml_dtypes adds to NumPy, beside the floats of 8 bits and less.
+_ADDED = ("bfloat16", "int1", "int2", "int4", "uint2", "uint4")
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits
     has a dtype of one byte.
@@ -659,9 +663,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             result = np.dtype(getattr(import_module("ml_dtypes"), name))
     # NumPy and the platform define further names ("void"), whose elements may have another size.
     if result is None or not 0 < result.itemsize == array_bytes(parse_dtype(name)):
-        install = pip_install("ml_dtypes")
+        install = ""
+        if name in _ADDED or name.startswith(("float4_", "float6_", "float8_")):
+            install = f"{pip_install('ml_dtypes')}, or "
         raise FormatError(
-            f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)"
+            f"NumPy does not support {name}: {install}read the bits of a host array with memoryview(array)"
         )
     return result
 

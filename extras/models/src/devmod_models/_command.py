@@ -250,7 +250,9 @@ def _check_output(output: Path, sources: Mapping[str, str]) -> None:
     """
     for source, what in sources.items():
         if output.exists() and os.path.exists(source) and output.samefile(source):
-            raise click.UsageError(f"{output} is {what}; writing to it would overwrite it")
+            raise click.UsageError(
+                f"{output} is {what}; writing to it would overwrite it. Name another file: --output"
+            )
     check_writable(output)
 
 
