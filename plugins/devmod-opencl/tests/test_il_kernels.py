@@ -75,7 +75,10 @@ def test_the_ids_of_three_dimensions(target: str) -> None:
     np.testing.assert_array_equal(out[..., 0], at // block @ digits)
     np.testing.assert_array_equal(out[..., 1], at % block @ digits)
     assert (out[..., 2] == np.dot(block, digits)).all()
-    assert (out[..., 3] == np.dot(grid, digits) + 10000).all()
+    expected = np.dot(grid, digits) + 10000
+    if target == "source" and "PoCL" in devmod.devices("opencl")[0].handle.version:
+        expected -= 10000  # get_local_size(3) is 0 on PoCL 3.0
+    assert (out[..., 3] == expected).all()
 
 
 @pytest.mark.parametrize(
@@ -240,6 +243,33 @@ def test_structs(target: str) -> None:
     assert (out["tag"] == -3).all()
     np.testing.assert_array_equal(out["pair"], [[7, -9]] * 16)
     np.testing.assert_array_equal(out["weight"], 1.25 + np.arange(16))
+
+
+ONE_MEMBER = """
+typedef struct { float value; } One;
+typedef struct { One inner[1]; } Nested;
+typedef struct { float3 value; } Vector;
+typedef struct { double value; } Double;
+typedef struct { char value; } Byte;
+kernel void k(global double *x, char tag, One one, Byte byte, Nested nested, char last, Vector vector, Double number, int n) {
+    x[0] = tag, x[1] = one.value, x[2] = byte.value, x[3] = nested.inner[0].value;
+    x[4] = last, x[5] = vector.value.x + 10 * vector.value.y + 100 * vector.value.z, x[6] = number.value, x[7] = n;
+}
+"""
+
+
+def test_structs_of_one_member(target: str) -> None:
+    """For AMD's processors, clang passes the member."""
+    x = np.zeros(8)
+    values = [
+        np.array((number,), [("value", type_)])
+        for number, type_ in ((1.5, "float32"), (-2, "int8"), (2.5, "float32"), (3.25, "float64"))
+    ]
+    vector = np.zeros((), {"names": ["v"], "formats": ["3f4"], "itemsize": 16})
+    vector["v"] = [1, 2, 3]
+    one, byte, nested, number = values
+    run(target, "k", x, 7, one, byte, nested, -8, vector, number, 9, text=ONE_MEMBER)
+    assert x.tolist() == [7, 1.5, -2, 2.5, -8, 321, 3.25, 9]
 
 
 def test_conversions(target: str) -> None:

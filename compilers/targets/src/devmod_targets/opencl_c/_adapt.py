@@ -4,6 +4,7 @@
   launch. clang has no declaration of such memory in OpenCL C, so it is declared here.
 - A vector of three numbers by value has three elements in the arguments, as on the other kinds, and
   not four.
+- A structure of one member by value is a structure. For AMD's processors, clang passes the member.
 - The functions of a work-group have memory that the block shares.
 - Functions other than kernels are internal. A function that is `inline` in C99 has no definition
   elsewhere, so it has one here.
@@ -38,6 +39,10 @@ _LINKAGES = re.compile(
 _THREE = re.compile(r"<3 x (\w+)>")
 #: A name with other characters than these is in quotation marks.
 _VARIABLE = re.compile(r'%(?P<name>[\w.$-]+|"[^"\n]+")$')
+#: The type of an argument that is a number, a vector or a pointer.
+_TYPE = re.compile(r"ptr(?: addrspace\(\d+\))?|<[^>]*>|[^ ]+")
+#: What clang appends to the name of a structure for its only member. No name of C has a dot.
+_MEMBER = ".coerce"
 _ENTRY = re.compile(r"[\w.$-]+:[^\n]*\n")
 #: The body of a kernel, which clang writes as a function of its own.
 _BODY = re.compile(r"^define [^\n]*@__clang_ocl_kern_imp_[^\n]*\) #(\d+)", re.MULTILINE)
@@ -141,6 +146,11 @@ def _argument(argument: str, memory: str) -> tuple[str, str]:
     if memory:
         place = f"getelementptr i8, ptr addrspace(3) @{memory}, i32 {named('.offset')}"
         return f"i32 {named('.offset')}", f"  {named('')} = {place}\n"
+    member = _TYPE.match(argument)
+    if member and own.endswith(_MEMBER):
+        type_ = f"{{ {member[0]} }}"
+        value = named(".structure")
+        return f"{type_} {value}", f"  {named('')} = extractvalue {type_} {value}, 0\n"
     three = _THREE.match(argument)
     if not three:
         return argument, ""
