@@ -267,6 +267,26 @@ def test_a_pointer_of_another_type_is_a_warning() -> None:
     )
 
 
+READER = """
+float read(read_only image2d_t image) { return read_imagef(image, CLK_FILTER_NEAREST, (int2)(0)).x; }
+float read_twice(read_only image2d_t image) { return read(image) + read(image) + missing(1); }
+"""
+SAMPLER = "kernel void k(global float *x) { const sampler_t own = CLK_FILTER_LINEAR; x[0] = 3; }"
+
+
+@pytest.mark.parametrize("target", [CUDA, "rocm -arch=gfx1100"])
+def test_what_no_kernel_uses_needs_no_functions(target: str) -> None:
+    """Rodinia's particlefilter has a function that reads an image, for another of its kernels."""
+    for options in ("", "-cl-opt-disable"):
+        assert build(SAMPLER, target, options=options).functions.keys() == {"k"}
+        text = f"float missing(int);{READER}{SAMPLER}"
+        assert build(text, target, options=options).functions.keys() == {"k"}
+    text = f"float missing(int);{READER}{SAMPLER.replace('= 3', '= missing(2)')}"
+    assert refusal(devmod.CompileError, build, text, target) == (
+        "the OpenCL C source does not compile: <text>:1: error: the program calls the function 'missing', which it does not define"
+    )
+
+
 def test_what_sources_for_several_vendors_have_causes_no_warning() -> None:
     build(
         "#pragma OPENCL EXTENSION cl_amd_printf : enable\n"

@@ -36,6 +36,9 @@ _LEVEL = re.compile(r"-O[0-5sz]?")
 #: A function of a module in LLVM IR text with its body, and a call there.
 _BODY = re.compile(r"^define [^\n]*?@([\w.$]+)\((.*?)^\}", re.MULTILINE | re.DOTALL)
 _CALLED = re.compile(r"@([\w.$]+)\(")
+_USED = re.compile(r"@([\w.$]+)")
+_INTERNAL = "define internal "
+_DECLARATIONS = re.compile(r"^declare [^\n]*\n", re.MULTILINE)
 #: The temporary folder in a file's name for line numbers.
 _FOLDER = re.compile(r'(?<=, )directory: "[^"\n]*"(?=[,)][^"\n]*$)', re.MULTILINE)
 #: A vector of three elements, which LLVM IR has as an array of bytes (`_adapt`).
@@ -90,7 +93,7 @@ def compile_opencl(
     check_calls(request, source, _calls(text))
     text = adapt(text, processor.convention, processor.attributes(kernels))
     text = _with_prints(request, source, processor, text)
-    _check_functions(request, source, text)
+    text = _check_functions(request, source, text)
     inner = [each for each in rest if each not in _LINES]
     if not any(map(_LEVEL.fullmatch, inner)):
         level = "-O3"
@@ -251,12 +254,41 @@ def _with_prints(
     return f"{text}\n{processor.define_prints(prints)}"
 
 
-def _check_functions(request: CompileRequest, source: SelfContainedSource, text: str) -> None:
-    """Raise CompileError for functions that a program calls and nothing defines."""
+def _without_unused(text: str) -> str:
+    """Return a module without the functions that no kernel calls."""
+    bodies = {match[1]: match for match in _BODY.finditer(text)}
+    used = set(_USED.findall(_DECLARATIONS.sub("", _BODY.sub("", text))))
+    used |= {name for name, match in bodies.items() if not match[0].startswith(_INTERNAL)}
+    waiting = [*used]
+    while waiting:
+        match = bodies.get(waiting.pop())
+        if match is not None:
+            new = set(_USED.findall(match[2])) - used
+            used |= new
+            waiting += new
+    text = _BODY.sub(lambda match: match[0] if match[1] in used else "", text)
+
+    def declared(line: re.Match[str]) -> str:
+        return line[0] if used.intersection(_USED.findall(line[0])) else ""
+
+    return _DECLARATIONS.sub(declared, text)
+
+
+def _check_functions(request: CompileRequest, source: SelfContainedSource, text: str) -> str:
+    """Return a program without functions that it does not use, if one of them needs a function that
+    nothing defines.
+
+    Raises
+    ------
+    CompileError
+        A kernel needs such a function.
+    """
+    undefined = [each for each in read_builtins(text) if each.symbol != "vprintf"]
+    if undefined:
+        text = _without_unused(text)
+        undefined = [each for each in read_builtins(text) if each.symbol != "vprintf"]
     errors = []
-    for builtin in read_builtins(text):
-        if builtin.symbol == "vprintf":
-            continue
+    for builtin in undefined:
         name = builtin.name
         problem = f"the built-in function {name!r}, which devmod does not have for {request.target.kind} with these types"
         # A function of the program has no mangled symbol.
@@ -266,6 +298,7 @@ def _check_functions(request: CompileRequest, source: SelfContainedSource, text:
     if errors:
         errors = list(dict.fromkeys(errors))
         raise _error(request, errors)
+    return text
 
 
 def _error(request: CompileRequest, errors: list[str]) -> CompileError:

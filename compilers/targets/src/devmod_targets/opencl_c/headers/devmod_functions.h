@@ -41,3 +41,6 @@ void DEVMOD_OV sub_group_barrier(cl_mem_fence_flags flags, memory_scope scope)
         atomic_work_item_fence(flags, memory_order_acq_rel, scope);
     sub_group_barrier(flags);
 }
+
+// A sampler in the source has the bits CLK_…. A program may have one that it does not use.
+constant void *__translate_sampler_initializer(int bits) { return (constant void *)(size_t)(uint)bits; }

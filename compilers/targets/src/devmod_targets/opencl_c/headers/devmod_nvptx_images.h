@@ -254,5 +254,3 @@ DEVMOD_SIZE(int, depth, "_Z15get_image_depth", 3d, "14ocl_image3d", DEVMOD_DEPTH
 DEVMOD_SIZE(int4, dim, "_Z13get_image_dim", 3d, "14ocl_image3d", ((int4)(DEVMOD_WIDTH, DEVMOD_HEIGHT, DEVMOD_DEPTH, 0)))
 DEVMOD_LAYERS(a1d, "20ocl_image1d_array")
 DEVMOD_LAYERS(a2d, "20ocl_image2d_array")
-// A sampler in the source has the bits CLK_….
-constant void *__translate_sampler_initializer(int bits) { return (constant void *)(size_t)(uint)bits; }
