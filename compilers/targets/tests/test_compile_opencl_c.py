@@ -244,6 +244,27 @@ def test_errors(text: str, arguments: dict[str, Any], message: str) -> None:
     assert refusal(devmod.CompileError, build, text, **arguments).startswith(message)
 
 
+PACKED = """constant float A[2] = {1, 2};
+typedef struct __attribute__((packed)) { char c; constant float *p; } Pair;
+constant Pair pairs[2] = {{1, A}, {3, A + 1}};
+kernel void k(global float *x) {
+    constant Pair *pair = pairs + get_global_id(0);
+    x[get_global_id(0)] = pair->p[0] + pair->c;
+}"""
+
+
+def test_packed_constants_with_pointers() -> None:
+    """They need a version of PTX that LLVM does not choose for the architecture."""
+    assert refusal(devmod.CompileError, build, PACKED) == (
+        "<text>:3: error: the constant 'pairs' has packed structs with pointers, which need PTX 7.1 (CUDA 11.1): add the option "
+        "--cuda-feature=+ptx71"
+    )
+    ptx = ptx_of(PACKED, options=["--cuda-feature=+ptx71"])
+    x = np.zeros(2, np.float32)
+    run_ptx(ptx, "k", 1, 2, [x])
+    assert x.tolist() == [2, 5]
+
+
 def test_a_warning_of_clang_has_its_line() -> None:
     text = "kernel void k(global int *x) {\n  int unused;\n  if (x[0] = 1) x[1] = 2;\n}"
     with pytest.warns(

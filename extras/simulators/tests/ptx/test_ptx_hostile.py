@@ -28,6 +28,26 @@ TEXTS = {
         HEAD + ".global .b8 g[] = " + "{" * 50_000,
         "line 4: more than 64 brackets are nested",
     ),
+    "masks": (
+        HEAD + ".global .b8 g[] = {" + "0xFF(" * 50_000,
+        "line 4: more than 64 brackets are nested",
+    ),
+    "an empty mask": (
+        HEAD + ".global .b8 g[] = {0x0(g)};",
+        "line 4: expected an address behind the mask 0x0",
+    ),
+    "a mask of a number": (
+        HEAD + ".global .b8 g[] = {0xFF(3)};",
+        "line 4: expected an address behind the mask 0xFF",
+    ),
+    "a mask of nothing": (
+        HEAD + ".global .b8 g[] = {0xFF({})};",
+        "line 4: expected an address behind the mask 0xFF",
+    ),
+    "a mask that is a float": (
+        HEAD + ".global .b8 g[] = {0f3F800000(g)};",
+        "line 4: expected an address behind the mask 0f3F800000",
+    ),
     "a global": (
         HEAD + ".global .b8 g[4000000000] = {1};",
         "the module has 4000000000 bytes of global memory; the simulated GPU has 1073741824",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from devmod import FunctionInfo, Target
 from devmod.errors import CompileError
+from devmod_targets._text import find_code
 from devmod_targets.cuda._binary import wrap_binary
 from devmod_targets.cuda._llvm_ir import check_arch
 from devmod_targets.libclc import PTX
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _WARP = 32
 #: The types of the images that devmod-cuda describes to a kernel.
 _IMAGES = ("1d", "2d", "3d", "1d_array", "2d_array")
+
+_PACKED = re.compile(r"initialized packed aggregate with pointers '([\w.$]+)'")
 
 #: The version of PTX whose instructions devmod's functions may use. That of the result is the
 #: lowest one that has the architecture.
@@ -53,7 +56,7 @@ def compile_program(
         payload, warnings = compile_opencl(ptx, OpenclProcessor(ptx), compiler)
     except CompileError as error:
         check_arch(ptx, error.log)
-        raise
+        raise _explain_packed(ptx, error) from None
     assert payload.origin is not None
     if requested == "ptx" or (not requested and request.target.archs == (lowest,)):
         origin = payload.origin.replace(target=str(request.target))
@@ -80,6 +83,21 @@ def compile_program(
     texts = {**(payload.source or {}), **(binary.source or {})}
     code = payload.replace(code=binary.code, fmt=binary.fmt, source=texts, origin=origin)
     return code, warnings, reports
+
+
+def _explain_packed(request: CompileRequest, error: CompileError) -> CompileError:
+    """Return the error for constants with pointers that are not aligned; another one unchanged."""
+    name = _PACKED.search(str(error))
+    if name is None:
+        return error
+    place, _ = find_code(
+        rf"\b{name[1].rpartition('.')[2]}\b(?=[^;,]*=)", request.text, request.name
+    )
+    return request.error(
+        f"{place}: error: the constant {name[1]!r} has packed structs with pointers, which need PTX 7.1 (CUDA 11.1): add the option "
+        "--cuda-feature=+ptx71",
+        log=error.log,
+    )
 
 
 def _number(arch: str) -> int:

@@ -141,7 +141,7 @@ class Module:
         array = np.zeros(len(values), dtype)
         for position, value in enumerate(values):
             if isinstance(value, tuple):
-                name, offset, _ = value
+                name, offset, mask = value
                 if name in self.addresses:
                     value = self.addresses[name] + offset
                 elif name in self.text.functions:
@@ -151,6 +151,7 @@ class Module:
                         "CUDA_ERROR_INVALID_PTX",
                         f"the initial value of {variable.name!r} names {name!r}, which has no address",
                     )
+                value = (value & mask) // (mask & -mask)
             if dtype.kind in "iu":
                 value &= (1 << 8 * dtype.itemsize) - 1
                 array.view(f"u{dtype.itemsize}")[position] = value

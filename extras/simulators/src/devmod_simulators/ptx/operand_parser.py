@@ -24,6 +24,8 @@ from devmod_simulators.ptx.ptx_types import (
 )
 
 SPACES = {f".{space}" for space in WINDOWS}
+#: The bits of an address in an initial value. 0xFF00(name) has one byte of it.
+_ALL_BITS = (1 << 64) - 1
 #: The most brackets around an operand or an initial value.
 _DEPTH = 64
 #: The largest alignment of a variable.
@@ -216,8 +218,9 @@ class OperandParser(Lexer):
 
     def initial(self, kind: str) -> list[Any]:
         """Parse initial values."""
+        values: list[Any]
         if self.accept("{"):
-            values: list[Any] = []
+            values = []
             with self.nested():
                 while not self.accept("}"):
                     values += self.initial(kind)
@@ -227,6 +230,20 @@ class OperandParser(Lexer):
         token = self.next()
         if token[0].isdigit():
             value = self.number(token)
+            if sign > 0 and self.accept("("):
+                with self.nested():
+                    values = self.initial(kind)
+                self.expect(")")
+                mask = value.value
+                if (
+                    not isinstance(mask, int)
+                    or mask <= 0
+                    or not values
+                    or not isinstance(values[0], tuple)
+                ):
+                    raise self.fail(f"expected an address behind the mask {token}")
+                name, offset, _ = values[0]
+                return [(name, offset, mask)]
             return [value.value * sign]
         generic = token == "generic"
         if generic:
@@ -239,4 +256,4 @@ class OperandParser(Lexer):
             self.expect(")")
             if self.accept("+"):
                 offset = self.integer(self.next())
-        return [(token, offset, generic)]
+        return [(token, offset, _ALL_BITS)]
