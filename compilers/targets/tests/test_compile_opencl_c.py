@@ -24,6 +24,17 @@ CUDA = "cuda -arch=compute_80"
 TWICE = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
 
 
+#: 48 KiB and one byte.
+LOCALS = """
+    local int a[12288];
+    local char last;
+    a[x[0]] = x[1];
+    last = x[2];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x[3] = a[x[4]] + last;
+}"""
+
+
 def build(text: str, target: str = CUDA, **arguments: Any) -> devmod.Module:
     return devmod.compile(text, target, language="OpenCL C", **arguments)
 
@@ -208,6 +219,17 @@ def test_options() -> None:
             "<text>:1: error: the kernel 'twice' requires sub-groups of 16, and those of cuda have 32",
         ),
         (
+            f"__attribute__((reqd_work_group_size(64, 32, 1)))\n{TWICE}",
+            {},
+            "<text>:2: error: the kernel 'twice' requires a block of 2048 threads, and cuda has at most 1024. Change reqd_work_group_size",
+        ),
+        (
+            f"{TWICE}\nkernel void k(global int *x) {{{LOCALS}",
+            {},
+            "<text>:2: error: the kernel 'k' has 49153 bytes of local memory, and cuda has at most 49152 for its variables. Take it as a "
+            "local argument, whose size the launch defines",
+        ),
+        (
             TWICE,
             {"options": ["-cl-nv-maxrregcount=32"]},
             "the cuda option '-cl-nv-maxrregcount=32' is not supported for OpenCL C: expected an option of OpenCL such as ",
@@ -263,6 +285,12 @@ def test_packed_constants_with_pointers() -> None:
     x = np.zeros(2, np.float32)
     run_ptx(ptx, "k", 1, 2, [x])
     assert x.tolist() == [2, 5]
+
+
+def test_local_memory_up_to_the_limit() -> None:
+    """Each kernel has its own."""
+    text = LOCALS.replace("local char last", "int last")
+    build("".join(f"kernel void {name}(global int *x) {{{text}\n" for name in ("k", "other")))
 
 
 def test_a_warning_of_clang_has_its_line() -> None:

@@ -117,6 +117,30 @@ def test_a_print_is_a_warning() -> None:
             "-cl-mad-enable, -O0 to -O3, or -mwavefrontsize64 (waves of 64 threads)",
         ),
         (
+            "kernel void k(global int *x) {\n  local int a[20000];\n  a[x[0]] = x[1];\n  barrier(1);\n  x[2] = a[x[3]];\n}",
+            ROCM,
+            [],
+            "the OpenCL C source does not compile: <text>:1: error: local memory (80000) exceeds limit (65536) in the function 'k'",
+        ),
+        (
+            "\nkernel void k(global int *x) {\n  int a[1000000];\n  for (int i = 0; i < x[0]; i++) a[i] = i;\n  x[1] = a[x[2]];\n}",
+            ROCM,
+            [],
+            "the OpenCL C source does not compile: <text>:2: error: stack frame size (4000004) exceeds limit (262136) in the function 'k'",
+        ),
+        (
+            'kernel void k(global int *x) {\n  __asm__("mov.u32 %0, 7;" : "=v"(x[0]));\n}',
+            ROCM,
+            [],
+            "the OpenCL C source does not compile: <text>:2: error: invalid instruction in asm: mov.u32 v",
+        ),
+        (
+            'void f(void) { __asm__("s_nop 0"); }\nkernel void k(global int *x) { __asm__("mov 1"); f(); }',
+            ROCM,
+            [],
+            "the OpenCL C source does not compile: <text>: error: invalid instruction in asm: mov 1",
+        ),
+        (
             "int f(int x);\nkernel void k(global int *x) { x[0] = f(x[1]); }",
             ROCM,
             [],

@@ -28,6 +28,12 @@ _WARP = 32
 #: The types of the images that devmod-cuda describes to a kernel.
 _IMAGES = ("1d", "2d", "3d", "1d_array", "2d_array")
 
+#: A variable of a kernel in shared memory, in PTX, and the most bytes of these.
+_SHARED = re.compile(
+    r"^\s*\.shared \.align \d+ \.[a-z]+(?P<bits>\d+) (?P<kernel>[\w$]+?)_\$_[\w$]+(?:\[(?P<count>\d+)\])?;",
+    re.MULTILINE,
+)
+_MOST_SHARED = 49152
 _PACKED = re.compile(r"initialized packed aggregate with pointers '([\w.$]+)'")
 
 #: The version of PTX whose instructions devmod's functions may use. That of the result is the
@@ -155,6 +161,19 @@ class OpenclProcessor(Processor):
                     param.name,
                 )
         return "", ""
+
+    def problem_of_code(self, kernel: ReflectedFunction, payload: Payload) -> str:
+        assert isinstance(payload.code, bytes)
+        size = 0
+        for match in _SHARED.finditer(payload.code.decode()):
+            if match["kernel"] == kernel.symbol:
+                size += int(match["bits"]) // 8 * int(match["count"] or 1)
+        if size <= _MOST_SHARED:
+            return ""
+        return (
+            f"has {size} bytes of local memory, and cuda has at most {_MOST_SHARED} for its variables. Take it as a local argument, whose "
+            "size the launch defines"
+        )
 
     def define_prints(self, prints: Sequence[Print]) -> str:
         return define_with_vprintf(prints)

@@ -7,11 +7,13 @@ the kind opencl, so that one call serves both.
 
 from __future__ import annotations
 
+import math
 import re
 
 from devmod import FunctionInfo
-from devmod.errors import ToolchainNotFoundError, compile_error, not_installed
+from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_readers.options.opencl import TABLE, VERSIONS
+from devmod_targets._text import find_code
 from devmod_targets.authoring import Payload, complete_source, merge_declared
 from devmod_targets.authoring._source import line_directive
 from devmod_targets.libclc import describe
@@ -26,12 +28,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod.errors import CompileError
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets._compilers import Compiler
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.opencl_c.processor import Processor
 
+#: The most threads of a block on the GPUs of NVIDIA and AMD.
+_MOST_THREADS = 1024
+#: LLVM's errors about a function that exceeds a limit, and about an instruction in asm.
+_LIMIT = re.compile(
+    r"^error: [^\n]*?:\d+:\d+: (?P<problem>[^\n]* exceeds limit \(\d+\)) in function '(?P<name>[\w.$]+)'",
+    re.MULTILINE,
+)
+_INSTRUCTION = re.compile(
+    r"^<inline asm>:\d+:\d+: error: (?P<problem>[^\n]*)\n(?P<text>[^\n]*)", re.MULTILINE
+)
+_ASM = r"\b(?:__asm__|__asm|asm)\b"
 _LEVEL = re.compile(r"-O[0-5sz]?")
 #: A function of a module in LLVM IR text with its body, and a call there.
 _BODY = re.compile(r"^define [^\n]*?@([\w.$]+)\((.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -104,17 +116,22 @@ def compile_opencl(
         name: FunctionInfo(kernel.symbol, [_in_bytes(type_) for type_ in kernel.types])
         for name, kernel in kernels.items()
     }
-    payload = compiler(
-        request.replace(
-            text=text,
-            data=b"",
-            language="LLVM IR",
-            fmap=declared,
-            options=inner,
-            defines={},
-            include=(),
+    try:
+        payload = compiler(
+            request.replace(
+                text=text,
+                data=b"",
+                language="LLVM IR",
+                fmap=declared,
+                options=inner,
+                defines={},
+                include=(),
+            )
         )
-    )
+    except CompileError as error:
+        raise _with_place(request, source, kernels, error) from None
+    for kernel in kernels.values():
+        _check_kernel(request, kernel, processor.problem_of_code(kernel, payload), "")
     if warnings:
         title = "clang has warnings about the OpenCL C source:"
         warnings = ["\n".join([title, *warnings])]
@@ -165,13 +182,11 @@ def _read(
         )
     kernels = {}
     for name, kernel in found.items():
-        problem, argument = processor.problem(kernel)
-        if problem:
-            raise request.error(
-                f"{kernel.location}: error: the kernel {name!r} {problem}",
-                function=name,
-                argument=argument,
-            )
+        threads = math.prod(kernel.block or ())
+        if threads > _MOST_THREADS:
+            problem = f"requires a block of {threads} threads, and {kind} has at most {_MOST_THREADS}. Change reqd_work_group_size"
+            _check_kernel(request, kernel, problem, "")
+        _check_kernel(request, kernel, *processor.problem(kernel))
         types = list(kernel.types)
         for number, param in enumerate(kernel.params):
             if param.kind == "local":
@@ -179,6 +194,18 @@ def _read(
         # Every device of the kind has what the others need.
         kernels[name] = kernel.replace(types=tuple(types), needs=(), subgroup=None)
     return kernels, reader, standard
+
+
+def _check_kernel(
+    request: CompileRequest, kernel: ReflectedFunction, problem: str, argument: str
+) -> None:
+    """Raise CompileError if there is a problem of a kernel."""
+    if problem:
+        raise request.error(
+            f"{kernel.location}: error: the kernel {kernel.symbol!r} {problem}",
+            function=kernel.symbol,
+            argument=argument,
+        )
 
 
 def _in_bytes(type_: str) -> str:
@@ -299,6 +326,33 @@ def _check_functions(request: CompileRequest, source: SelfContainedSource, text:
         errors = list(dict.fromkeys(errors))
         raise _error(request, errors)
     return text
+
+
+def _with_place(
+    request: CompileRequest,
+    source: SelfContainedSource,
+    kernels: Mapping[str, ReflectedFunction],
+    error: CompileError,
+) -> CompileError:
+    """Return the error of the kind's compiler with the place in the source, if it names a function
+    or an instruction of the source.
+    """
+    errors = []
+    for match in _LIMIT.finditer(error.log):
+        name = match["name"].removeprefix("__clang_ocl_kern_imp_")
+        if name in kernels:
+            place = kernels[name].location
+        else:
+            place = call_place(request, source, name)
+        errors.append(f"{place}: error: {match['problem']} in the function {name!r}")
+    place, _ = find_code(_ASM, source.text, request.name)
+    if find_code(f"{_ASM}(?s:.*){_ASM}", source.text, request.name)[1]:
+        place = request.name
+    for match in _INSTRUCTION.finditer(error.log):
+        errors.append(f"{place}: error: {match['problem']} in asm: {match['text'].strip()}")
+    if not errors:
+        return error
+    return compile_error(request.target.kind, "OpenCL C", [*dict.fromkeys(errors)], error.log)
 
 
 def _error(request: CompileRequest, errors: list[str]) -> CompileError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod_readers.reflection import ReflectedFunction
-    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring import CompileRequest, Payload
     from devmod_targets.opencl_c._prints import Print
 
 
@@ -115,6 +115,12 @@ class Processor(ABC):
         """Return why the kind cannot have a kernel, as the end of a sentence that begins with it,
         and the argument; two empty strings if it can.
         """
+
+    def problem_of_code(self, kernel: ReflectedFunction, payload: Payload) -> str:
+        """Return why the kind cannot have a kernel with this code, as the end of a sentence that
+        begins with it; "" if it can.
+        """
+        return ""
 
     @abstractmethod
     def define_prints(self, prints: Sequence[Print]) -> str:
