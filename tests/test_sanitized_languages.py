@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sanitized_kernels import FORMS, cases, expected_parts
 
 import devmod
 from devmod.errors import DevmodError
+from devmod.testing import assert_kernel
 from devmod_targets.authoring import _library
 from devmod_workbench._tools import checks
 from devmod_workbench._tools.checks import NotCheckedError, check_simulator, compile_for_checks
@@ -379,6 +381,28 @@ def test_assert_kernel_with_the_checks(device: devmod.Device, tmp_path: Path) ->
     assert wrong.startswith("wrong.cl:6  last[0] = i; ['in case 0: y=float32[64]")
     assert right == "right.cl has no fault"
     assert refused.startswith("k.metal was not checked, since it cannot be compiled for the sim")
+
+
+@pytest.mark.row("R49")
+@pytest.mark.devices("opencl")
+def test_the_checks_need_the_path_of_a_source(device: devmod.Device, tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(REVERSE)
+    function = devmod.compile(tmp_path / "k.cl", "opencl", block=64)["reverse"]
+    values: list[tuple[Any, str]] = [(True, "True"), (1, "1"), (b"k.cl", "bytes")]
+    for value, shown in values:
+        for what, check in (
+            ("guard", partial(_enter, devmod.guard(sanitize=value))),
+            ("assert_kernel", partial(assert_kernel, function, dict, [], sanitize=value)),
+        ):
+            text = str(raised(devmod.ArgumentError, check))
+            start = f'{what}(sanitize=): expected the path of the source, such as "k.cl", got '
+            assert text.startswith(start)
+            assert shown in text
+
+
+def _enter(context: AbstractContextManager[None]) -> None:
+    with context:
+        pass
 
 
 GUARDED = """

@@ -7,7 +7,6 @@ that mark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import fspath
 
 from devmod import Image
 from devmod._plugins import registry
@@ -107,7 +106,7 @@ def assert_kernel(
     number = -1
     check_faults = None
     if sanitize is not None:
-        check_faults = checked_call(f, fspath(sanitize), "assert_kernel(sanitize=)")
+        check_faults = checked_call(f, sanitize, "assert_kernel(sanitize=)")
     for number, case in enumerate(cases):
         try:
             _check(f, reference, case, rtol, atol)

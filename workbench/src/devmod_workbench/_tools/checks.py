@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from os import PathLike, fspath
 from pathlib import Path
 from threading import local
 from typing import Any
 
 from devmod import Array, Module, device
-from devmod.backend import environment_text
+from devmod.backend import describe_value, environment_text
 from devmod.errors import ArgumentError, CompileError, DevmodError, list_names, not_installed
 from devmod.targets import CHECKS_VARIABLE, SIMULATED
 
@@ -86,19 +87,26 @@ class SourceChecks:
     Parameters
     ----------
     file
-        The source.
+        The path of the source.
     what
         What needs the checks, for messages.
 
     Raises
     ------
+    ArgumentError
+        The source is not a path.
     DevmodError
         The simulated GPU is not installed.
     """
 
-    def __init__(self, file: str, what: str) -> None:
+    def __init__(self, file: str | PathLike[str], what: str) -> None:
+        if not isinstance(file, str | PathLike):
+            raise ArgumentError(
+                f'{what}: expected the path of the source, such as "k.cl", got {describe_value(file)}',
+                argument="sanitize",
+            )
         check_simulator(what)
-        self._file = file
+        self._file = fspath(file)
         self._what = what
         #: The source by the kind that it is for.
         self._modules: dict[str, Module] = {}
@@ -180,7 +188,9 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def checked_call(own: Function, file: str, what: str) -> Callable[[Mapping[str, Any]], None]:
+def checked_call(
+    own: Function, file: str | PathLike[str], what: str
+) -> Callable[[Mapping[str, Any]], None]:
     """Return what calls a function on the simulated GPU, as `SourceChecks.call`. `file` is its
     source, and `what` needs it. The source is compiled now.
     """

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from functools import partial, update_wrapper
 from itertools import count
 from math import prod
-from os import fspath
 from typing import NamedTuple
 
 from devmod import Array
@@ -156,7 +155,7 @@ def guard(
     if sanitize is not None:
         from devmod_workbench._tools.checks import SourceChecks
 
-        checks = SourceChecks(fspath(sanitize), "guard(sanitize=)")
+        checks = SourceChecks(sanitize, "guard(sanitize=)")
     with replaced(_methods(Zones(bytes, _numbers, checks=checks)), order=0):
         yield
 
