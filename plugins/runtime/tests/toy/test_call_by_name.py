@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
+from inspect import isroutine, signature
 from typing import Any
 
 import numpy as np
@@ -424,8 +424,9 @@ def test_libraries_that_take_partials_apart_tell_functions_apart(
     assert tokenize(f) != tokenize(g)
     assert tokenize(partial(f, x)) != tokenize(partial(g, x))
     assert funcname(f) == "f"
-    assert not inspect.isroutine(f)
+    assert not isroutine(f)
     if isinstance(f, partial):
+        assert signature(f.func) == signature(f)
         assert (f.args, f.keywords) == ((), {})
         f.func(x, y, n=4, alpha=2.0, grid=1, block=4)
         assert queued(devices[0])[-1][1] is y.memory

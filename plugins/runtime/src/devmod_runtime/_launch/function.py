@@ -229,6 +229,7 @@ if sys.version_info >= (3, 12):
                 return self(*args, **keywords)
 
             call.__name__ = call.__qualname__ = self.__name__  # type: ignore[attr-defined]
+            call.__signature__ = self.__signature__  # type: ignore[attr-defined]
             return call
 
         @property
