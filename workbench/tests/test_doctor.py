@@ -344,10 +344,11 @@ def test_an_unknown_kind_is_an_error() -> None:
         == f"doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'? The kinds: {', '.join(KINDS)}"
     )
     # The nearest kind, webgpu, is not what is meant.
-    assert (
-        refusal(devmod.ArgumentError, devmod.doctor, ["gpu"])
-        == f"doctor: no installed distribution has the kind 'gpu', since it is a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu. The kinds: {', '.join(KINDS)}"
-    )
+    for kind in ("gpu", "GPU", "gpu:0"):
+        assert (
+            refusal(devmod.ArgumentError, devmod.doctor, [kind])
+            == f"doctor: no installed distribution has the kind {kind!r}, since gpu is a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu. The kinds: {', '.join(KINDS)}"
+        )
     assert refusal(devmod.ArgumentError, devmod.doctor, ["foo"]).endswith(
         f"has the kind 'foo'. The kinds: {', '.join(KINDS)}"
     )

@@ -190,8 +190,9 @@ def _wanted(kinds: Iterable[str]) -> list[str]:
     for kind in wanted:
         if kind not in known:
             nearest = did_you_mean(str(kind), known) or "."
-            if kind in WORDS:
-                nearest = f", since it is {WORDS[kind]}."
+            word, _, _ = str(kind).lower().partition(":")
+            if word in WORDS:
+                nearest = f", since {word} is {WORDS[word]}."
             raise ArgumentError(
                 f"doctor: no installed distribution has the kind {kind!r}{nearest} The kinds: {', '.join(known)}",
                 argument="kinds",
