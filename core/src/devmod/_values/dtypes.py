@@ -183,7 +183,10 @@ def describe_value(value: object) -> str:
         return repr(value)
 
     name = type(value).__name__
-    dimensions = getattr(value, "shape", None)
+    try:
+        dimensions = getattr(value, "shape", None)
+    except Exception:  # noqa: BLE001 - a proxy's; the message is about another error
+        dimensions = None
     if isinstance(dimensions, tuple) and dimensions and name != "Image":  # devmod's or pyopencl's
         return f"an array of shape {dimensions}"
     article = "an" if name[:1].lower() in "aeiou" else "a"

@@ -27,6 +27,15 @@ class Queue:
     __module__ = "acme.queues"
 
 
+class UnboundProxy:
+    """A proxy for what this context does not have, such as Werkzeug's."""
+
+    __module__ = "acme.proxies"
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"{name} is outside of a context")
+
+
 class NewQueue(Queue):
     """A class that the other library derives."""
 
@@ -89,6 +98,7 @@ def test_an_object_that_no_backend_adopts(register: Register) -> None:
         "a bytes": b"toy",
         "a list": ["toy"],
         "a Queue of acme": Queue(),
+        "an UnboundProxy of acme": UnboundProxy(),
     }
     for what, handle in cases.items():
         error = raised(devmod.ArgumentError, lambda handle=handle: devmod.device(handle))
