@@ -89,8 +89,14 @@ def test_caches_that_others_can_write_to_are_not_used(
 
 
 def test_an_unknown_option_is_no_command() -> None:
-    assert simulate("true", options=("--sanitze",), code=2).endswith(
-        "devmod: error: No such option '--sanitze'.\n"
+    for option in ("--sanitze", "--sanitze=bounds"):
+        assert simulate("true", options=(option,), code=2).endswith(
+            "devmod: error: No such option '--sanitze'. Did you mean '--sanitize'?\n"
+        )
+    # The word behind the option is COMMAND.
+    assert simulate("true", options=("--sanitize", "bounds,race"), code=1) == (
+        "devmod: error: 'bounds,race' cannot be started: No such file or directory. "
+        "Checks are given with an equals sign: --sanitize=bounds,race\n"
     )
 
 
@@ -104,6 +110,10 @@ def test_the_command_takes_the_place_of_the_process() -> None:
     assert (
         simulate("no-such-program", code=1)
         == "devmod: error: 'no-such-program' cannot be started: No such file or directory\n"
+    )
+    assert (
+        simulate("", code=1)
+        == "devmod: error: '' cannot be started: the name of the program is empty\n"
     )
     words = [
         sys.executable,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from devmod.backend import program_cache, temporary_folder
 from devmod.commands import OptionalValue, OptionalValueCommand, WholeNumber, debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 from devmod_simulators import UnavailableError, _toolkit, libcuda
-from devmod_simulators._sanitize import check_names, read_reports
+from devmod_simulators._sanitize import CHECKS, check_names, read_reports
 from devmod_simulators._toolkit import KIND
 from devmod_simulators.drivers.library import cubins
 
@@ -114,7 +115,7 @@ def _run(program: Sequence[str], *, has_checks: bool, requires_gpu: bool = False
                 variables["DEVMOD_STANDIN_SANITIZE_STATUS"] = "1"
             process = subprocess.Popen(program, env=os.environ | variables)
         except OSError as error:
-            raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
+            raise _not_started(program[0], error.strerror) from error
 
         def pass_on(number: int, _frame: object) -> None:
             # A terminal sends SIGINT to both.
@@ -154,6 +155,14 @@ def _print_reports(log: Path, *, has_launched: bool) -> int:
         return 0
     click.echo(f"devmod-simulators: {number} report{'s' if number != 1 else ''}", err=True)
     return number
+
+
+def _not_started(program: str, reason: str | None) -> DevmodError:
+    """Return the error for a COMMAND that the system does not start."""
+    advice = ""
+    if all(each in CHECKS for each in program.split(",")):
+        advice = f". Checks are given with an equals sign: --sanitize={program}"
+    return DevmodError(f"{program!r} cannot be started: {reason}{advice}")
 
 
 def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -238,7 +247,12 @@ def command(
     """
     checks = check_names([sanitize]) if sanitize is not None else ""
     if program[0].startswith("-"):
-        raise click.NoSuchOption(program[0])
+        name = program[0].partition("=")[0]
+        known = [each for option in command.params for each in option.opts if each[0] == "-"]
+        # A list of all would be longer than the error.
+        raise click.NoSuchOption(name, possibilities=get_close_matches(name, known, 1))
+    if not program[0]:  # for execvp a ValueError
+        raise _not_started("", "the name of the program is empty")
     os.environ.update(environment(arch, devices, checks))
     if verbose:
         os.environ["DEVMOD_STANDIN_VERBOSE"] = "1"
@@ -252,4 +266,4 @@ def command(
     try:
         os.execvp(program[0], program)
     except OSError as error:
-        raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
+        raise _not_started(program[0], error.strerror) from error
