@@ -4,6 +4,7 @@ does.
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from functools import cache
@@ -98,6 +99,30 @@ def test_the_number_of_dimensions(target: str, grid: Any, block: Any, expected: 
     text = "kernel void k(global int *x) { x[0] = get_work_dim(); }"
     run(target, "k", x, grid=grid, block=block, text=text)
     assert x[0] == expected
+
+
+SATURATED = """
+kernel void k(global const long *x, global long *r, global long *pairs) {
+    int i = get_global_id(0);
+    r[i] = mad_sat(x[3 * i], x[3 * i + 1], x[3 * i + 2]);
+    long2 pair = mad_sat((long2)(x[3 * i]), (long2)(x[3 * i + 1], 1), (long2)(x[3 * i + 2]));
+    vstore2(pair, i, pairs);
+}
+"""
+
+
+def test_a_product_and_sum_of_long_is_saturated(target: str) -> None:
+    low, high = -(2**63), 2**63 - 1
+    edges = [0, 1, -1, 3, -386, 2**32, -(2**32), high, low, high - 5, low + 5]
+    rows = list(itertools.product(edges, repeat=3))
+    rows += rows[: -len(rows) % 32]
+    results, pairs = np.zeros(len(rows), "int64"), np.zeros((len(rows), 2), "int64")
+    x = np.array(rows, "int64")
+    run(target, "k", x, results, pairs, grid=len(rows) // 32, block=32, text=SATURATED)
+    expected = [min(max(a * b + c, low), high) for a, b, c in rows]
+    np.testing.assert_array_equal(results, expected)
+    np.testing.assert_array_equal(pairs[:, 0], expected)
+    np.testing.assert_array_equal(pairs[:, 1], [min(max(a + c, low), high) for a, _, c in rows])
 
 
 def test_a_histogram_in_static_local_memory(target: str) -> None:

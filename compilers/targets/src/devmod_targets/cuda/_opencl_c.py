@@ -119,6 +119,7 @@ class OpenclProcessor(Processor):
     headers: Mapping[str, Sequence[str]] = {
         "devmod_nvptx.h": (),
         "devmod_functions.h": (),
+        "devmod_saturation.h": ("mad_sat",),
         "devmod_atomics.h": ("atom",),
         "devmod_groups.h": ("_group_",),
         "devmod_nvptx_native.h": ("native_",),

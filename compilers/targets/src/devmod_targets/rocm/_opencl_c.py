@@ -75,6 +75,7 @@ class OpenclProcessor(Processor):
     headers: Mapping[str, Sequence[str]] = {
         "devmod_amdgpu.h": (),
         "devmod_functions.h": (),
+        "devmod_saturation.h": ("mad_sat",),
         "devmod_atomics.h": ("atom",),
         "devmod_groups.h": ("_group_",),
     }
