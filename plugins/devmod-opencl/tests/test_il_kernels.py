@@ -125,6 +125,21 @@ def test_a_product_and_sum_of_long_is_saturated(target: str) -> None:
     np.testing.assert_array_equal(pairs[:, 1], [min(max(a + c, low), high) for a, _, c in rows])
 
 
+@pytest.mark.parametrize("lanes", [2, 3, 4, 8])
+def test_vectors_are_stored_at_any_element(lanes: int, target: str) -> None:
+    """Their address is a multiple of the size of an element alone."""
+    text = f"""kernel void k(global const short *x, global short *y) {{
+        int i = get_global_id(0);
+        vstore{lanes}(vload{lanes}(i, x), i, y + 1);
+    }}"""
+    x, y = (
+        RANDOM.integers(-1000, 1000, 32 * lanes).astype("int16"),
+        np.zeros(32 * lanes + 2, "int16"),
+    )
+    run(target, "k", x, y, block=32, text=text)
+    np.testing.assert_array_equal(y, [0, *x, 0])
+
+
 def test_a_histogram_in_static_local_memory(target: str) -> None:
     values, bins = RANDOM.integers(0, 256, 1000).astype("uint8"), np.zeros(16, "int32")
     run(target, "histogram", values, bins, np.int32(1000), grid=3, block=64)

@@ -76,6 +76,7 @@ def correct(emu: Any) -> None:
     _saturate_shorts(emu)
     _move_relative(emu)
     _take_ids(emu)
+    _store_at_any_byte(emu)
 
 
 def _div_scale(_text: str, type_: str) -> str:
@@ -141,3 +142,50 @@ def _take_ids(emu: Any) -> None:
         return state
 
     emu._init_wave = begin
+
+
+def _store_at_any_byte(emu: Any) -> None:
+    """Let a word of 32 bits be stored at any byte of global memory. The emulator stores it at the
+    address of the word where it begins.
+    """
+    original = emu._mem_store
+    #: The stores of the instruction that is being compiled.
+    earlier: list[Any] = []
+
+    def store(
+        memory: Any, address: Any, value: Any, active: Any, address_bits: int = 32, bits: int = 32
+    ) -> list[Any]:
+        if bits != 32 or address_bits != 64:
+            parts: list[Any] = original(memory, address, value, active, address_bits, bits)
+            return parts
+        types, constant = emu.dtypes, emu._c
+        word = address >> emu.UOp.const(2, types.uint64)
+        place = (address.cast(types.uint32) & constant(3)) * constant(8)
+        below = (constant(1) << place) - constant(1)
+        is_split = active & (constant(0) < place)
+        new = emu._to_u32(value)
+        if earlier:
+            # The next word begins where this one ends: within one word of the memory.
+            memory = memory.after(*earlier)
+        first = memory.index(word.valid(active))
+        second = memory.index((word + emu.UOp.const(1, types.uint64)).valid(is_split))
+        # A shift by 32 bits is undefined.
+        rest = new >> constant(1) >> (constant(31) - place)
+        low = first & below | new << place
+        high = second & (below ^ constant(0xFFFFFFFF)) | rest
+        earlier[:] = [
+            first.store(active.where(low, first)),
+            second.store(is_split.where(high, second)),
+        ]
+        return [*earlier]
+
+    def from_the_start(compiler: Any) -> Any:
+        def compiled(inst: Any, context: Any) -> Any:
+            earlier.clear()
+            return compiler(inst, context)
+
+        return compiled
+
+    emu._mem_store = store
+    for type_, compiler in [*emu._INST_HANDLERS.items()]:
+        emu._INST_HANDLERS[type_] = from_the_start(compiler)
