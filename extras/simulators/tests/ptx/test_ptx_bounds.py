@@ -241,6 +241,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.volume_but("called-all elements")
 @pytest.mark.parametrize("title", INNOCENTS)
 def test_innocents_run_compiled(title: str) -> None:
     for grid in (1, 781):

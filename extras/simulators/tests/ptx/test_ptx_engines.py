@@ -134,6 +134,7 @@ def test_a_kernel_is_compiled_when_it_has_run_for_as_long(
     assert engine.compile_program(program, launch) is not None
 
 
+@pytest.mark.volume_but
 def test_a_large_kernel_is_compiled_during_a_long_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its later blocks run compiled."""
     monkeypatch.setattr(execution, "LANES", 32)
@@ -528,6 +529,19 @@ def test_an_endless_loop_ends(body: str, reason: str) -> None:
     assert "block (0, 0, 0), thread (0, 0, 0)" in str(raised.value)
 
 
+@pytest.mark.volume_but
+def test_a_launch_ends_with_its_longest_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread executes a block each; the first one is not the last to end."""
+    monkeypatch.setattr(engine, "_SHARED_THREADS", 1)
+    body = """mul.lo.u32 %t, %u, 20000000; add.u32 %t, %t, 4000000; mov.u32 %n, 0;
+        W: add.u32 %n, %n, 1; xor.b32 %v, %v, %n; setp.lt.u32 %q, %n, %t; @%q bra W;
+        mul.wide.u32 %y, %u, 4; add.u64 %y, %x, %y; st.global.u32 [%y], %n;"""
+    for _ in range(3):
+        assert launched(body, 2, 1, 2).tolist() == [4000000, 24000000]
+    assert executed() == (3, 0)
+
+
+@pytest.mark.volume_but
 def test_a_warp_keeps_the_order_of_its_instructions_in_shared_memory() -> None:
     """Old programs add up in a warp without a barrier."""
     steps = "".join(

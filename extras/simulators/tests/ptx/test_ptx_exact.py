@@ -109,6 +109,7 @@ CASES = [
 ]
 
 
+@pytest.mark.volume_but("fma-bf16-rn")
 @pytest.mark.parametrize(("name", "kind", "mode"), CASES)
 def test_results_are_rounded_once(name: str, kind: str, mode: str) -> None:
     rows = operands(name, kind, 700)

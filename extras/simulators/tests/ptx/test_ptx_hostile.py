@@ -88,6 +88,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.volume_but("a comment", "a global")
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_without_bounds_is_invalid(name: str) -> None:
     text, expected = TEXTS[name]

@@ -171,6 +171,8 @@ def cases(is_fault: bool) -> list[Any]:
     "race the last of four elements",
     "race a read between the arrival and the wait",
     "race a read behind another arrival",
+    "race a copy in flight",
+    "init a sum with a shuffle from an absent lane",
     "sync threads that exit complete a barrier, NVIDIA's sample divergent_threads",
     "sync,race a lane that its mask does not name, NVIDIA's sample illegal_syncwarp",
     "init a copy",
