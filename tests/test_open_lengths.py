@@ -99,6 +99,8 @@ BATCHES = {
     "means with the border": "y = AveragePool<kernel_shape = [3], strides = [2], pads = [1, 0], ceil_mode = 1, count_include_pad = 1>(x)",
     "an odd scale": 'y = Resize<mode = "linear">(x, "", odd)',
     "a scale that rounds": 'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, "", fine)',
+    "a scale that keeps short lengths": 'y = Resize<mode = "linear">(x, "", fifth)',
+    "the nearest of short lengths": 'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "ceil">(x, "", fifth)',
     "five of a transposed convolution": "y = ConvTranspose<strides = [3], output_shape = [5]>(x, w4)",
     "the upper five": 'y = ConvTranspose<strides = [2], output_shape = [5], auto_pad = "SAME_UPPER">(x, w4)',
     "frequencies": "t = Transpose<perm = [0, 2, 1]>(x) r = Slice(t, v0, v1, v2) y = DFT<axis = 1>(r)",
@@ -123,6 +125,7 @@ def write(nodes: str, *shape: Any) -> None:
         ("thrice", 3),
         ("odd", 1.3456),
         ("fine", 2.4999998),
+        ("fifth", 1.2),
         ("half", 0.5),
         ("most", 0.7),
     ):
@@ -231,6 +234,10 @@ def test_what_stays_refused_along_a_length() -> None:
         write(nodes, "batch", 4, "n")
         error = raised(CompileError, lambda: program("opencl", batch=(1, 3), n=(3, 9)))
         assert (str(error), error.argument) == (text, "length")
+    write('y = Resize(x, "", half)', "batch", 4, "n")
+    assert refusal(CompileError, program, "opencl", batch=(1, 3), n=(1, 9)) == (
+        "Resize (output 'y'): its scale 0.5 gives no element for 1, the least length that a call chooses"
+    )
     write('y = Resize(x, "", odd)', "batch", 4, "n")
     error = raised(CompileError, lambda: program("opencl", batch=(1, 3), n=(3, 1 << 20)))
     assert (str(error), error.argument) == (

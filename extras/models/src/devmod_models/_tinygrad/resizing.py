@@ -4,8 +4,11 @@ ConvTranspose and DFT. tinygrad's take fixed lengths.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 from math import pi
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -96,6 +99,7 @@ def resize(
         raise _refuse("it keeps the aspect ratio of lengths that a call chooses")
     if options.get("antialias"):
         raise CompileError("resizing with antialias is not supported")
+    rows: list[tuple[int, Any, Any]] = []
     for number, axis in enumerate(axes):
         at = axis % x.ndim
         length = x.shape[at]
@@ -109,8 +113,27 @@ def resize(
                 scale = near
             size = _size(length, scale)
         if isinstance(scale, Tensor) or scale != 1:
-            x = _resized(x, at, size, scale, options)
+            rows.append((at, size, scale))
+    keeps = None
+    if not sizes:
+        keeps = _keeps([(x.shape[at], size, scale) for at, size, scale in rows])
+    for at, size, scale in rows:
+        x = _resized(x, at, size, scale, keeps, options)
     return x
+
+
+def _keeps(rows: Sequence[tuple[Any, Any, Fraction]]) -> Tensor | None:
+    """Return whether all axes keep their lengths in a call; None if they never do.
+
+    Then onnxruntime returns the input, whatever the scales are, as tinygrad does for fixed lengths.
+    """
+    same = []
+    for length, size, scale in rows:
+        least = getattr(length, "vmin", length)
+        if not 1 < scale < 1 + Fraction(1, max(least, 1)):
+            return None
+        same.append(_number(size) == _number(length))
+    return reduce(and_, same) if same else None
 
 
 def _size(length: Any, scale: Fraction) -> Any:
@@ -124,6 +147,10 @@ def _size(length: Any, scale: Fraction) -> Any:
         near = scale.limit_denominator(parts)
         lengths = np.arange(getattr(length, "vmin", length), longest + 1)
         wanted = np.floor(lengths.astype(np.float32) * np.float32(float(scale)))
+        if lengths[0] and not wanted[0]:
+            raise CompileError(
+                f"its scale {float(scale)} gives no element for {lengths[0]}, the least length that a call chooses"
+            )
         if np.array_equal(lengths * near.numerator // near.denominator, wanted):
             return ssimplify(length * near.numerator // near.denominator)
         parts *= 2
@@ -148,8 +175,10 @@ def _number(length: Any) -> Tensor:
     return (Tensor.zeros(1, dtype=dtypes.int32) + length).cast(dtypes.float32)
 
 
-def _resized(x: Tensor, axis: int, size: Any, scale: Any, options: Any) -> Tensor:
-    """Return a tensor of which an axis has another size."""
+def _resized(
+    x: Tensor, axis: int, size: Any, scale: Any, keeps: Tensor | None, options: Any
+) -> Tensor:
+    """Return a tensor of which an axis has another size. If `keeps` is true, its elements stay."""
     mode = options.get("mode", "nearest")
     coordinates = options.get("coordinate_transformation_mode", "half_pixel")
     nearest = options.get("nearest_mode", "round_prefer_floor")
@@ -157,6 +186,8 @@ def _resized(x: Tensor, axis: int, size: Any, scale: Any, options: Any) -> Tenso
         return _repeated(x, axis, int(scale))
     length = x.shape[axis]
     place = _coordinates(length, size, scale, coordinates)
+    if keeps is not None:
+        place = keeps.where(Tensor.arange(size).cast(dtypes.float32), place)
     if mode == "nearest":
         inner = _within(place, length)
         rounded = {
