@@ -135,6 +135,31 @@ def test_a_kernel_that_is_written_by_hand_is_a_variant(
 
 
 @pytest.mark.row("R52")
+@pytest.mark.usefixtures("_one_device")
+@pytest.mark.parametrize("label", ["processors", "devices that are no processors"])
+def test_kernels_for_another_class_of_devices_are_not_tuned(
+    label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others have variants, by their own heuristic first."""
+    from tinygrad import Tensor
+
+    from devmod_models._tinygrad.candidates import Candidates
+
+    device = first_device("opencl")
+    if label == "processors":
+        monkeypatch.setattr(device, "features", device.features - {"processor"})
+    monkeypatch.setattr(Candidates, "first", lambda _: ())
+    weight = Tensor(array(48, 64)).realize()
+    lines: list[str] = []
+    x = array(16, 48)
+    module = export(lambda x: x @ weight, x, report=lines.append)
+    assert f"opencl: the kernels for {label} are not tuned, since none is here" in lines
+    own = {"processors": "f_opencl_general_k0"}.get(label, "f_opencl_k0")
+    assert {each.function for each in module.tuning_records} == {own}
+    same_results(module, x)
+
+
+@pytest.mark.row("R52")
 def test_each_device_chooses_by_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search of two devices, the same one twice. The times are those of this test: another
     variant is the fastest of each.

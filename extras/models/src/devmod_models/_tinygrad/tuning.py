@@ -106,9 +106,14 @@ class Search:
         """
         kind = self._plan.target.kind
         present = device_labels([kind], has_simulated=False)
-        if not present:
+        if not present and not self._plan.is_general:
             self._report(f"{kind}: not tuned, since no device of the kind is here", 1.0)
         labels = list(filter(self._plan.fits, present))
+        if present and not labels:
+            others = "processors"
+            if self._plan.is_general:
+                others = "devices that are no processors"
+            self._report(f"{kind}: the kernels for {others} are not tuned, since none is here", 1.0)
         found = []
         usable = []
         with settings():
