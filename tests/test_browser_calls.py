@@ -15,7 +15,7 @@ import pytest
 from each_case import raised
 
 import devmod
-from devmod import FunctionInfo, Interface, Param
+from devmod import FunctionInfo, Interface, Member, Param
 from devmod._values.tags import (
     COOPERATIVE_TAG,
     DIMENSIONS,
@@ -51,6 +51,10 @@ INHERITED = [
     Param("toString", "scalar", "int32", at=(0, 0)),
     Param("constructor", "scalar", "int32", at=(0, 4)),
 ]
+STRUCT = [
+    Param("n", "scalar", "int32", at=(0, 0)),
+    Param("p", "scalar", "uint8x8", at=(0, 8), members=[Member("wide", "float32", 0)]),
+]
 TAGS = ("blockIdx.x", "threadIdx.x")
 WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]] = {
     "an unknown name": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "stepps": 1}, {"grid": 1}),
@@ -61,6 +65,8 @@ WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]
         {"width": 1, "height": 1, "n": 1, "q": 1},
         {"grid": 1},
     ),
+    "a member of a struct": (STRUCT, (), {"n": 1, "wide": 1}, {"grid": 1}),
+    "an unknown name beside a struct": (STRUCT, (), {"n": 1, "width": 1}, {"grid": 1}),
     "a missing argument": (SCALARS, (), {"width": 1, "n": 1, "steps": 1}, {"grid": 1}),
     "missing arguments": (SCALARS, TAGS, {"width": 1, "n": 1}, {"grid": 1}),
     "missing arguments with names of every object": (
@@ -119,7 +125,7 @@ def info_of(params: list[Param] | None, tags: tuple[str, ...]) -> FunctionInfo:
         return FunctionInfo("f", ["int32", "int32"], tags)
     return FunctionInfo(
         "f",
-        ["int32"] * len(params),
+        [each.type for each in params],
         tags,
         (),
         Interface(params, [devmod.Block((0, 0), 64)], (64, 1, 1)),
@@ -131,7 +137,15 @@ def in_javascript(info: FunctionInfo) -> dict[str, Any]:
     known = info.interface
     interface = known and {
         "params": [
-            {**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0, "pack": []}
+            {
+                **each.to_dict(),
+                "align": 0, "size": 0, "least": 0, "pack": [],
+                "members": [
+                    {"name": one.name, "type": one.type, "offset": one.offset}
+                    | {"members": [], "size": one.size, "shape": [], "strides": []}
+                    for one in each.members
+                ],
+            }
             for each in known.params
         ],
         "blocks": [each.to_dict() for each in known.blocks],

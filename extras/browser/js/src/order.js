@@ -81,11 +81,11 @@ function blockOf(plan, name, record, value) {
  */
 function unknown(plan, name) {
   const names = [...plan.args.map((each) => each.name).filter(Boolean), ...plan.records().keys()];
-  return callError(
-    plan,
-    `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`,
-    name,
-  );
+  const struct = plan.args.find(({ members }) => members.includes(name));
+  const hint = struct?.name
+    ? `. ${repr(name)} is a member of ${repr(struct.name)}`
+    : didYouMean(name, names);
+  return callError(plan, `has no argument ${repr(name)}; ${takes(plan)}${hint}`, name);
 }
 
 /**

@@ -42,6 +42,7 @@ const MAX_BLOCK = 65536;
  * @property {number} block
  * @property {number} offset
  * @property {Packer | null} pack
+ * @property {readonly string[]} members The names of a struct's members, if the argument is one.
  * @property {Param | null} image The parameter of an image.
  * @property {"kernel" | "program"} taker What takes it, in messages.
  */
@@ -126,6 +127,7 @@ function byInterface(description, info) {
     if (kind === "local")
       throw invalidFunction(`${subject} is of kind local, which WebGPU does not support`);
     result.kind = kind;
+    if (kind !== "buffer") result.members = param.members.map((member) => member.name);
     if (kind === "scalar") {
       if (!Array.isArray(at)) throw invalidFunction(`${subject} has no place in a block`);
       result.pack = packer(subject, type, align, name, param.members);
@@ -306,6 +308,7 @@ export function argument(given) {
     block: 0,
     offset: 0,
     pack: null,
+    members: [],
     image: null,
     taker: "kernel",
   };

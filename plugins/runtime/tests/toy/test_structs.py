@@ -172,6 +172,20 @@ def test_a_record_with_the_declared_names_is_converted_by_name() -> None:
     assert packed(param, swapped) == np.array([2, 1], "f4").tobytes()
 
 
+def test_a_member_that_is_given_as_an_argument_has_the_name_of_its_struct() -> None:
+    f, _ = make(P)
+    for name, hint in {
+        "w": ". 'w' is a member of 'p'",
+        "wide": "",
+        "pp": ". Did you mean 'p'?",
+    }.items():
+        text = refusal(devmod.ArgumentError, f, 0, grid=1, block=1, **{name: 1})
+        assert (
+            text
+            == f"the toy function 'f' has no argument {name!r}; it takes 2 arguments (n, p){hint}"
+        )
+
+
 def test_the_bytes_of_a_struct_are_passed_unchanged() -> None:
     assert packed(P, b"\xff" * 96) == b"\xff" * 96
 

@@ -433,10 +433,15 @@ class ArgumentOrder:
                 return self._error(
                     f" takes its argument {quote_name(name)} as {keyword_of(each)}=", name
                 )
+        hint = did_you_mean(name, [*self._numbers, *self.records, *LAUNCH_KEYWORDS])
+        for each in self.arguments:
+            if isinstance(each, MemberArgument) or each.kind == "buffer" or not each.name:
+                continue
+            if any(member.name == name for member in each.param.members):
+                hint = f". {quote_name(name)} is a member of {each.name!r}"
+                break
         return self._error(
-            f" has no argument {quote_name(name)}; it takes {self._count_text()}"
-            f"{did_you_mean(name, [*self._numbers, *self.records, *LAUNCH_KEYWORDS])}",
-            name,
+            f" has no argument {quote_name(name)}; it takes {self._count_text()}{hint}", name
         )
 
     def _missing(
