@@ -213,6 +213,8 @@ def test_the_order_is_that_of_a_call(register: Register, monkeypatch: pytest.Mon
 def test_a_wrong_description_is_an_error() -> None:
     check_texts(
         {
+            "'sm_90' describes no device: it is an architecture of cuda; write 'cuda:sm_90'": "sm_90",
+            "'gfx1100' describes no device: it is an architecture of rocm; write 'rocm:gfx1100'": "gfx1100",
             "'cuda:sm_x' describes no device: cuda has no architecture 'sm_x'": "cuda:sm_x",
             "'cuad:sm_80' describes no device. Did you mean 'cuda'?": "cuad:sm_80",
             "'hexagon:sm_80' describes no device: hexagon has no architecture 'sm_80'": "hexagon:sm_80",

@@ -380,6 +380,14 @@ def _parse(text: str) -> Device | _Described:
     describes.
     """
     kind, _, arch = text.partition(":")
+    if not arch and find_spec(text) is None:
+        for owner in KINDS:
+            spec = find_spec(owner)
+            if spec is not None and spec.rank is not None and spec.rank(text, text) is not None:
+                raise ArgumentError(
+                    f"{text!r} describes no device: it is an architecture of {owner}; write {f'{owner}:{text}'!r}",
+                    argument="device",
+                )
     if not arch or arch.isdecimal():
         return devices.device(text)
     spec = find_spec(kind)
