@@ -94,6 +94,11 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
             "the target 'cuda -a=b -arch sm_80 -c d' has '-arch', which is not of the form -name=value. Did you mean '-arch=sm_80'?",
         ),
         (
+            "opencl -cl-mad-enable",
+            "the target 'opencl -cl-mad-enable' has '-cl-mad-enable', which is not of the form -name=value. "
+            "For the compiler, give options=['-cl-mad-enable']",
+        ),
+        (
             "cuda -a=b -arch",
             "the target 'cuda -a=b -arch' has '-arch', which is not of the form -name=value",
         ),

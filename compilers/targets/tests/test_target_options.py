@@ -21,6 +21,7 @@ def test_an_unknown_option_is_an_error() -> None:
     check_texts(
         {
             "the target 'opencl -device=gpu' has the option -device; expected '-format'": "opencl -device=gpu",
+            "the target 'opencl -cl-std=CL2.0' has the option -cl-std; expected '-format'. For the compiler, give options=['-cl-std=CL2.0']": "opencl -cl-std=CL2.0",
             "the target 'webgpu -a=1' has the option -a; the kind has no options": "webgpu -a=1",
             "the target 'vulkan -target-env=vulkan1.3' has the option -target-env; expected '-arch'": "vulkan -target-env=vulkan1.3",
             "the target 'hexagon -arch=v68 -vtcm=4' has the option -vtcm; expected '-arch'": "hexagon -arch=v68 -vtcm=4",

@@ -180,6 +180,8 @@ def _parse_options(text: str, words: Sequence[str]) -> dict[str, str]:
             if following and _is_split(word, following[0]):
                 suggestion = f"{word}={following[0]}"
                 message += f". Did you mean {suggestion!r}?"
+            elif word.startswith("-cl-"):  # an option of OpenCL's compiler
+                message += f". For the compiler, give options=[{word!r}]"
             raise FormatError(message)
         if not value:
             raise FormatError(f"the target {text!r} gives -{key} no value")

@@ -34,9 +34,11 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
         )
     known = [f"-{each}" for each in supported]
     expected = f"expected {list_names(known)}" if known else "the kind has no options"
-    for name, _ in target.options:
+    for name, value in target.options:
         if name not in supported:
             hint = did_you_mean(f"-{name}", known)
+            if name.startswith("cl-"):  # an option of OpenCL's compiler
+                hint = f". For the compiler, give options=[{f'-{name}={value}'!r}]"
             raise CompileError(
                 f"the target {str(target)!r} has the option -{name}; {expected}{hint}",
                 kind=target.kind,
