@@ -139,7 +139,10 @@ def in_javascript(info: FunctionInfo) -> dict[str, Any]:
         "params": [
             {
                 **each.to_dict(),
-                "align": 0, "size": 0, "least": 0, "pack": [],
+                "align": 0,
+                "size": 0,
+                "least": 0,
+                "pack": [],
                 "members": [
                     {"name": one.name, "type": one.type, "offset": one.offset}
                     | {"members": [], "size": one.size, "shape": [], "strides": []}

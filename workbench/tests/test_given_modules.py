@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from candidates import INFO, loaded, ptx
 from each_case import check_texts, refusal
@@ -28,7 +29,7 @@ CALLERS = ("bench", "explain", "tune", "verify")
 def test_a_path_or_a_function_in_place_of_a_module() -> None:
     module = loaded(ptx("sm_75"))
     function = Toy()
-    cases = {}
+    cases: dict[str, tuple[Any, ...]] = {}
     for caller in CALLERS:
         expected = f"{caller}: expected a module, as of devmod.load, got "
         path = f". To open a file: {caller}(devmod.load('k.devmod'))"
@@ -44,8 +45,9 @@ def test_a_path_or_a_function_in_place_of_a_module() -> None:
         text = f"{caller}(arguments): expected a mapping of names to values, got [1]"
         cases[text] = (caller, module, "f", [1])
 
-    def text_of(case: tuple[object, ...]) -> str:
+    def text_of(case: tuple[Any, ...]) -> str:
         caller, *given = case
-        return refusal(devmod.ArgumentError, getattr(devmod, str(caller)), *given)
+        text: str = refusal(devmod.ArgumentError, getattr(devmod, caller), *given)
+        return text
 
     check_texts(cases, text_of)
