@@ -315,7 +315,8 @@ def test_an_option_of_a_whole_number_says_so() -> None:
 
 def options_of(command: click.Command) -> Iterator[click.Option]:
     """Yield the options of a command."""
-    for parameter in command.get_params(click.Context(command)):
+    parent = click.Context(group, **group.context_settings)  # click keeps the help's option
+    for parameter in command.get_params(click.Context(command, parent=parent)):
         if isinstance(parameter, click.Option) and not parameter.hidden:
             yield parameter
 
