@@ -72,7 +72,7 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
     for name, hint in {
         "bilateral": ". It has the function module['bilateral']",
         "blur": "",
-        "save": ". devmod.save(module, path) writes it to a file",
+        "save": ". The function devmod.save writes it to a file",
         "_private": ". It has the function module['_private']",
     }.items():
         assert not hasattr(module, name)

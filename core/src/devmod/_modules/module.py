@@ -59,7 +59,7 @@ class ModuleAttributeError(AttributeError):
             if self.name in self.obj:  # type: ignore[operator]
                 text += f". It has the function module[{self.name!r}]"
             elif self.name == "save":
-                text += ". devmod.save(module, path) writes it to a file"
+                text += ". The function devmod.save writes it to a file"
         except Exception:  # noqa: BLE001 - a damaged or an incomplete module
             return text
         return text
