@@ -404,7 +404,7 @@ def test_what_cannot_be_tuned_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     text = "tune: 'scale' has no variants on opencl:0: the candidate for it is not tuned. Give another device, or build that candidate with tune={…} or --tune too"
     assert str(error_of(devmod.tune, mixed)) == text
     assert isinstance(error_of(devmod.tune, plain, "scales"), devmod.FunctionNotFoundError)
-    text = "tune: expected a module, as of devmod.load, got 'k.devmod'"
+    text = "tune: expected a module, as of devmod.load, got 'k.devmod'. To open a file: tune(devmod.load('k.devmod'))"
     assert str(error_of(devmod.tune, "k.devmod")) == text
     unusable = str(error_of(tune, 0, threads="n"))
     assert unusable.startswith("tune: no variant of 'scale' can be used on opencl:0: ")
