@@ -259,6 +259,60 @@ def test_a_source_that_cannot_be_checked(tmp_path: Path) -> None:
         assert errors.endswith(nothing)
 
 
+EARLY = """    if (i >= n)
+        return;
+    s[i] = y[i];
+    BARRIER;
+    y[i] = s[n - 1 - i];
+}
+"""
+#: The beginning of a kernel by its file and its target, and the barrier.
+EARLY_HEADS = {
+    ("k.cl", "opencl"): (
+        "kernel void k(global float *y, int n)\n{\n    local float s[64];\n    int i = get_local_id(0);\n",
+        "barrier(CLK_LOCAL_MEM_FENCE)",
+    ),
+    ("k.hlsl", "vulkan"): (
+        "groupshared float s[64];\ncbuffer Values : register(b1) { int n; };\nRWStructuredBuffer<float> y : register(u0);\n"
+        "[numthreads(64, 1, 1)] void k(uint3 id : SV_GroupThreadID) {\n    int i = id.x;\n",
+        "GroupMemoryBarrierWithGroupSync()",
+    ),
+    ("k.slang", "webgpu"): (
+        'groupshared float s[64];\n[shader("compute")] [numthreads(64, 1, 1)]\n'
+        "void k(RWStructuredBuffer<float> y, uniform int n, int3 id : SV_GroupThreadID) {\n    int i = id.x;\n",
+        "GroupMemoryBarrierWithGroupSync()",
+    ),
+    ("k.comp", "vulkan"): (
+        "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer Y { float y[]; };\n"
+        "layout(push_constant) uniform Values { int n; };\nshared float s[64];\nvoid main() {\n    int i = int(gl_LocalInvocationID.x);\n",
+        "barrier()",
+    ),
+}
+
+
+@pytest.mark.row("R49")
+@pytest.mark.parametrize(("file", "target"), EARLY_HEADS)
+def test_a_return_before_a_barrier(file: str, target: str, tmp_path: Path) -> None:
+    """CUDA's barrier is for the threads that have not exited, and those of other languages for
+    all.
+    """
+    head, barrier = EARLY_HEADS[file, target]
+    (tmp_path / file).write_text(head + EARLY.replace("BARRIER", barrier))
+    line = head.count("\n") + 4
+    call = (file, "k", "-t", target, "y=random[64]", "--threads", "64", "--block", "64")
+    if target != "opencl":
+        call = call[:-2]
+    _, errors = sanitized(*call, "n=64", code=0, folder=tmp_path)
+    assert errors == "devmod-simulators: 0 reports\n"
+    _, errors = sanitized(*call, "n=40", code=1, folder=tmp_path)
+    assert errors.startswith("divergent barrier: ")
+    assert errors.splitlines()[1:] == [
+        f"  block (0, 0, 0), thread (40, 0, 0): waits here while 40 threads wait at {file}:{line}  {barrier};",
+        "  23 more threads at this line",
+        "devmod-simulators: 1 report",
+    ]
+
+
 LOCALS = """kernel void pair(global float *y, local float *first, local float2 *_2, int n)
 {
     local float own[64];

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 #: The architecture of the simulated GPU.
 _ARCH = "compute_90"
 _TARGET = f"{SIMULATED} -arch={_ARCH}"
+#: Languages whose barriers are for all threads of a block. CUDA's are for those that have not
+#: exited, so a `return` before one is no fault there.
+_ALL_REACH = frozenset({"OpenCL C", "Slang", "HLSL"})
+_ENTRY = re.compile(r"^[^\n]*\.entry\s.*?^\}", re.MULTILINE | re.DOTALL)
+_BARRIER = re.compile(r"^\s*(?:@!?%\w+\s+)?bar(?:rier)?(?:\.cta)?\.(?:sync|red)\b", re.MULTILINE)
+_END = re.compile(r"^(\s*(?:@!?%\w+\s+)?)(?:ret|exit);", re.MULTILINE)
 #: The options for lines of the source in PTX, which NVRTC needs not below `devmod simulate`.
 _LINES = {"OpenCL C": "-lineinfo"}
 
@@ -115,11 +121,29 @@ def _compile_own(source: PathLike[str], text: SourceText, target: str, language:
     _, _, functions, code = payload
     assert not isinstance(code, Mapping)
     ptx = bytes(code).decode()
+    if language in _ALL_REACH:
+        ptx = _meeting(ptx)
     if carries_sources(ptx):
-        return module
+        return create_own(SIMULATED, ptx.encode(), "ptx", functions)
     sources = {os.path.basename(path): text_of(path) for path in files_read(module) or ()}
     sources[text.shown_name] = text.text
     return _module(ptx, functions, sources)
+
+
+def _meeting(ptx: str) -> str:
+    """Return PTX whose kernels end with a barrier if the text has one, so that a thread that ends
+    before a barrier of the others is a divergent one. `spirv_ptx` writes such kernels.
+    """
+    if not _BARRIER.search(ptx):
+        return ptx
+    entries = iter(range(ptx.count(".entry")))
+
+    def ended(entry: re.Match[str]) -> str:
+        label = f"$L__devmod_end{next(entries)}"
+        body = _END.sub(rf"\1bra \t{label};", entry[0])
+        return f"{body.removesuffix('}')}{label}:\n\tbar.sync \t0;\n\tret;\n}}"
+
+    return _ENTRY.sub(ended, ptx)
 
 
 def _request(text: SourceText, language: str) -> CompileRequest:
@@ -147,7 +171,8 @@ def _by_slang(source: PathLike[str], text: SourceText) -> Module:
         payload = compile_slang(request.replace(name_expressions=(entry,)), compiler)
         assert isinstance(payload.code, bytes)
         (name,) = payload.fmap
-        modules.append(_module(payload.code.decode(), payload.fmap, order=orders.get(name, ())))
+        ptx = _meeting(payload.code.decode())
+        modules.append(_module(ptx, payload.fmap, order=orders.get(name, ())))
     return _joined(modules)
 
 
