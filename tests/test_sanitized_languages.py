@@ -313,6 +313,32 @@ def test_a_return_before_a_barrier(file: str, target: str, tmp_path: Path) -> No
     ]
 
 
+HALVES = """groupshared half s[64];
+[shader("compute")] [numthreads(64, 1, 1)]
+void k(RWStructuredBuffer<half> y, uniform int n, int3 id : SV_GroupThreadID)
+{
+    s[id.x] = y[id.x] + y[0] * half(n);
+    GroupMemoryBarrierWithGroupSync();
+    if (id.x >= n)
+        return;
+    y[id.x] = s[63 - id.x] + s[0];
+}
+"""
+
+
+@pytest.mark.row("R49")
+def test_a_return_behind_a_barrier(tmp_path: Path) -> None:
+    """CUDA's functions of half are statements in asm, which have a brace on a line of its own. What
+    follows them is checked.
+    """
+    (tmp_path / "k.slang").write_text(HALVES)
+    call = ("k.slang", "k", "-t", "vulkan", "--threads", "64")
+    for length, n, code in ((64, 32, 0), (65, 0, 0), (64, 64, 0), (31, 64, 1)):
+        array = f"y=fill:1:float16[{length}]"
+        _, errors = sanitized(*call, array, f"n={n}", code=code, folder=tmp_path)
+        assert errors.startswith("out of bounds (read): k.slang:5") == bool(code)
+
+
 LOCALS = """kernel void pair(global float *y, local float *first, local float2 *_2, int n)
 {
     local float own[64];

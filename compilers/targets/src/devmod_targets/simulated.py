@@ -36,7 +36,8 @@ _TARGET = f"{SIMULATED} -arch={_ARCH}"
 #: Languages whose barriers are for all threads of a block. CUDA's are for those that have not
 #: exited, so a `return` before one is no fault there.
 _ALL_REACH = frozenset({"OpenCL C", "Slang", "HLSL"})
-_ENTRY = re.compile(r"^[^\n]*\.entry\s.*?^\}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry\s[^{]*\{", re.MULTILINE)
+_BRACE = re.compile(r"//[^\n]*|[{}]")
 _BARRIER = re.compile(r"^\s*(?:@!?%\w+\s+)?bar(?:rier)?(?:\.cta)?\.(?:sync|red)\b", re.MULTILINE)
 _END = re.compile(r"^(\s*(?:@!?%\w+\s+)?)(?:ret|exit);", re.MULTILINE)
 #: The options for lines of the source in PTX, which NVRTC needs not below `devmod simulate`.
@@ -136,14 +137,27 @@ def _meeting(ptx: str) -> str:
     """
     if not _BARRIER.search(ptx):
         return ptx
-    entries = iter(range(ptx.count(".entry")))
+    parts = []
+    at = 0
+    for number, entry in enumerate(_ENTRY.finditer(ptx)):
+        end = _closing(ptx, entry.end())
+        label = f"$L__devmod_end{number}"
+        body = _END.sub(rf"\1bra \t{label};", ptx[entry.end() : end])
+        parts += [ptx[at : entry.end()], body, f"{label}:\n\tbar.sync \t0;\n\tret;\n"]
+        at = end
+    return "".join([*parts, ptx[at:]])
 
-    def ended(entry: re.Match[str]) -> str:
-        label = f"$L__devmod_end{next(entries)}"
-        body = _END.sub(rf"\1bra \t{label};", entry[0])
-        return f"{body.removesuffix('}')}{label}:\n\tbar.sync \t0;\n\tret;\n}}"
 
-    return _ENTRY.sub(ended, ptx)
+def _closing(ptx: str, start: int) -> int:
+    """Return the position of the brace that ends a kernel, whose body begins at `start`. Statements
+    in asm may have lines with a brace alone.
+    """
+    depth = 1
+    for match in _BRACE.finditer(ptx, start):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.start()
+    return len(ptx)
 
 
 def _request(text: SourceText, language: str) -> CompileRequest:
