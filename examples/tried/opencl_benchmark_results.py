@@ -1,9 +1,10 @@
-"""Run the kernels of benchmarks in OpenCL C, such as SHOC and Parboil, and compare their results.
+"""Run the kernels of benchmarks in OpenCL C: Rodinia, SHOC, Parboil. Compare their results.
 
     pip install "devmod[opencl,pocl,cuda,build-cuda-opencl,build-rocm-opencl]" devmod-simulators
     git clone https://github.com/vetter/shoc
     git clone https://github.com/abduld/Parboil
-    python opencl_benchmark_results.py shoc Parboil
+    git clone https://github.com/yuhc/gpu-rodinia
+    python opencl_benchmark_results.py shoc Parboil gpu-rodinia
 
 The checks of the simulated GPU choose random arguments, the block and the grid: the first ones with
 which a kernel changes an array, without a report. A line has the kernel, these sizes, and for
@@ -15,13 +16,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from opencl_benchmarks import options_of
+from opencl_benchmarks import compile_file, options_of
 
 import devmod
 from devmod_simulators import SanitizeError, sanitize
@@ -31,16 +33,19 @@ OTHERS = {"opencl": "opencl", "rocm": "rocm -arch=gfx1100"}
 #: A kernel that does not end is left after this time.
 SECONDS = 240
 LOCAL_BYTES = 8192
-#: The value of integers, the elements of an array, and whether one block runs alone.
+#: The value of integers, the elements of an array, and whether one block runs alone. Then all again
+#: with 0 as the last integer, such as the step of a loop.
 SIZES = (
     *((16, 1 << 14, False), (64, 1 << 14, False), (16, 1 << 14, True), (1, 1 << 14, False)),
     *((4, 1 << 14, False), (4, 1 << 14, True), (1, 1 << 20, False), (16, 1 << 20, False)),
     (32, 1 << 20, True),
 )
-BLOCKS = ((64,), (16, 16), (256,), (32,), (16, 4), (128,))
+BLOCKS = ((64,), (16, 16), (256,), (32,), (16, 4), (128,), (16,))
 
 
-def draw(function: devmod.FunctionInfo, number: int, elements: int) -> list[Any]:
+def draw(
+    function: devmod.FunctionInfo, number: int, elements: int, *, ends_with_zero: bool
+) -> list[Any]:
     """Return arguments of a function: numbers from 0.1 to 1, and small integers, as most are
     indices.
     """
@@ -52,6 +57,8 @@ def draw(function: devmod.FunctionInfo, number: int, elements: int) -> list[Any]
         count = int(lanes or 1)
         if param.kind == "local":
             arguments.append(devmod.Local(LOCAL_BYTES))
+        elif param.kind == "scalar" and param.members:
+            arguments.append(values_of(param.members, number))
         elif param.kind == "scalar":
             value = 0.5 if base.startswith("float") else number
             arguments.append([value] * count if lanes else value)
@@ -61,7 +68,24 @@ def draw(function: devmod.FunctionInfo, number: int, elements: int) -> list[Any]
             if not base.startswith("float"):
                 drawn = random.integers(0, 8, shape).astype("float64")
             arguments.append(drawn.astype(base))
+    integers = [at for at, each in enumerate(arguments) if type(each) is int]
+    if ends_with_zero and integers:
+        arguments[integers[-1]] = 0
     return arguments
+
+
+def values_of(members: Sequence[Any], number: int) -> tuple[Any, ...]:
+    """Return the values of a struct."""
+    values: list[Any] = []
+    for each in members:
+        if each.members:
+            value: Any = values_of(each.members, number)
+        else:
+            value = 0.5 if each.type.startswith("float") else number
+        for length in reversed(each.shape):
+            value = [value] * length
+        values.append(value)
+    return tuple(values)
 
 
 def results(function: Any, arguments: list[Any], launch: dict[str, Any]) -> list[Any]:
@@ -99,10 +123,12 @@ def difference(left: list[Any], right: list[Any]) -> float:
 def compare(file: Path, name: str, options: str, pipe: Any) -> None:
     """Send the line of a kernel."""
     with sanitize():
-        module = devmod.compile(file, CUDA, language="OpenCL C", options=f"{options} -lineinfo")
+        module = compile_file(file, CUDA, f"{options} -lineinfo")
     function, last = module[name], "no launch changes an array"
-    for number, elements, launch in launches(module.functions[name]):
-        arguments = draw(module.functions[name], number, elements)
+    for ends_with_zero, (number, elements, launch) in product(
+        (False, True), launches(module.functions[name])
+    ):
+        arguments = draw(module.functions[name], number, elements, ends_with_zero=ends_with_zero)
         try:
             with sanitize():
                 expected = results(function, arguments, launch)
@@ -114,12 +140,12 @@ def compare(file: Path, name: str, options: str, pipe: Any) -> None:
     else:
         pipe.send(last)
         return
-    pipe.send(f"{number} {elements} {launch}")
+    pipe.send(f"{number}{', 0' * ends_with_zero} {elements} {launch}")
     for kind, target in OTHERS.items():
         if not devmod.devices(kind):
             continue
         try:
-            other = devmod.compile(file, target, language="OpenCL C", options=options)
+            other = compile_file(file, target, options)
             found = results(other[name], arguments, launch)
             pipe.send(f"{kind}: {difference(expected, found):.2g}")
         except devmod.DevmodError as error:
@@ -153,7 +179,7 @@ def main() -> None:
         for file in sorted(folder.rglob("*.cl")):
             options = options_of(folder)
             try:
-                module = devmod.compile(file, CUDA, language="OpenCL C", options=options)
+                module = compile_file(file, CUDA, options)
             except devmod.DevmodError:
                 continue
             for name in module.functions:

@@ -1,9 +1,10 @@
-"""Compile the OpenCL C of benchmarks, such as SHOC and Parboil, for OpenCL, CUDA and ROCm.
+"""Compile the OpenCL C of benchmarks, such as Rodinia, SHOC and Parboil, for OpenCL, CUDA and ROCm.
 
     pip install "devmod[opencl,pocl,build-cuda-opencl,build-rocm-opencl]"
     git clone https://github.com/vetter/shoc
     git clone https://github.com/abduld/Parboil
-    python opencl_benchmarks.py shoc Parboil
+    git clone https://github.com/yuhc/gpu-rodinia
+    python opencl_benchmarks.py shoc Parboil gpu-rodinia
 
 A file is counted if it is complete: PoCL builds it with MACROS, which are those of the programs.
 The line of each file has its SHA-256.
@@ -19,7 +20,7 @@ from pathlib import Path
 import devmod
 
 TARGETS = ("opencl", "cuda -arch=compute_80", "rocm -arch=gfx1100")
-#: What SHOC's programs define, for float.
+#: What the programs define. Those of SHOC do it for float.
 MACROS = {
     "shoc": {
         "SINGLE_PRECISION": "",
@@ -35,8 +36,20 @@ MACROS = {
         "LCOLS": "256",
         "N_GP": "64",
         "MAX_IMG_WIDTH": "8192",
-    }
+    },
+    "gpu-rodinia": {"BLOCK_SIZE": "16", "DEFAULT_ORDER": "256", "DEFAULT_ORDER_2": "256"},
 }
+
+
+def compile_file(file: Path, target: str, options: str) -> devmod.Module:
+    """Compile a file. Rodinia's include files of the folder above theirs, and one of them has a
+    variable with the name of the others' macro.
+    """
+    if "int BLOCK_SIZE" in file.read_text():
+        options = options.replace("-DBLOCK_SIZE=16", "")
+    return devmod.compile(
+        file, target, language="OpenCL C", options=options, include=[file.parent.parent]
+    )
 
 
 def options_of(folder: Path) -> str:
@@ -48,7 +61,7 @@ def options_of(folder: Path) -> str:
 def outcome(file: Path, target: str, options: str) -> str:
     """Compile a file, build it if a device is there for it, and return "ok" or the error."""
     try:
-        module = devmod.compile(file, target, language="OpenCL C", options=options)
+        module = compile_file(file, target, options)
         if target == "opencl":
             for name in module.functions:
                 module[name]
