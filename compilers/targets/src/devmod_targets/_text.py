@@ -163,13 +163,18 @@ def define_lines(defines: Mapping[str, str | None]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in defines.items())
 
 
+def blank_comments(text: str) -> str:
+    """Return code with spaces in place of its comments and ``#line`` directives."""
+    return _NO_CODE.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text)
+
+
 def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
     """Return the file and the line of the first match of a pattern in code, by the ``#line``
     directives, and the match.
 
     Without a match, the result is `name`, the file in which the text starts, and "".
     """
-    found = re.search(pattern, _NO_CODE.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text))
+    found = re.search(pattern, blank_comments(text))
     if not found:
         return name, ""
     return place_of(found.start(), text, name), found[0]

@@ -14,6 +14,7 @@ from devmod.errors import CompileError
 from devmod.targets import KINDS, SIMULATED
 from devmod_targets._compilers import function_name, import_compiler, owner_of, takes
 from devmod_targets._read_source import language_of, read_source
+from devmod_targets._text import blank_comments
 from devmod_targets.authoring import CompileRequest, merge_declared
 from devmod_targets.compilation import files_read
 from devmod_targets.cuda.carried import carries_sources, with_sources
@@ -36,7 +37,8 @@ _TARGET = f"{SIMULATED} -arch={_ARCH}"
 #: Languages whose barriers are for all threads of a block. CUDA's are for those that have not
 #: exited, so a `return` before one is no fault there.
 _ALL_REACH = frozenset({"OpenCL C", "Slang", "HLSL"})
-_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry\s[^{]*\{", re.MULTILINE)
+_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry\s+(?P<name>[\w$]+)[^{]*\{", re.MULTILINE)
+_FILE = re.compile(r'^\s*\.file\s+(?P<number>\d+)\s+"(?P<path>[^"\n]+)"', re.MULTILINE)
 _BRACE = re.compile(r"//[^\n]*|[{}]")
 _BARRIER = re.compile(r"^\s*(?:@!?%\w+\s+)?bar(?:rier)?(?:\.cta)?\.(?:sync|red)\b", re.MULTILINE)
 _END = re.compile(r"^(\s*(?:@!?%\w+\s+)?)(?:ret|exit);", re.MULTILINE)
@@ -123,7 +125,7 @@ def _compile_own(source: PathLike[str], text: SourceText, target: str, language:
     assert not isinstance(code, Mapping)
     ptx = bytes(code).decode()
     if language in _ALL_REACH:
-        ptx = _meeting(ptx)
+        ptx = _meeting(ptx, text)
     if carries_sources(ptx):
         return create_own(SIMULATED, ptx.encode(), "ptx", functions)
     sources = {os.path.basename(path): text_of(path) for path in files_read(module) or ()}
@@ -131,7 +133,7 @@ def _compile_own(source: PathLike[str], text: SourceText, target: str, language:
     return _module(ptx, functions, sources)
 
 
-def _meeting(ptx: str) -> str:
+def _meeting(ptx: str, text: SourceText) -> str:
     """Return PTX whose kernels end with a barrier if the text has one, so that a thread that ends
     before a barrier of the others is a divergent one. `spirv_ptx` writes such kernels.
     """
@@ -143,14 +145,28 @@ def _meeting(ptx: str) -> str:
         end = _closing(ptx, entry.end())
         label = f"$L__devmod_end{number}"
         body = _END.sub(rf"\1bra \t{label};", ptx[entry.end() : end])
-        parts += [ptx[at : entry.end()], body, f"{label}:\n\tbar.sync \t0;\n\tret;\n"]
+        place = _end_place(ptx, entry["name"], text)
+        parts += [ptx[at : entry.end()], body, f"{label}:\n{place}\tbar.sync \t0;\n\tret;\n"]
         at = end
     return "".join([*parts, ptx[at:]])
 
 
+def _end_place(ptx: str, name: str, text: SourceText) -> str:
+    """Return the statement of PTX for the line that ends a function of the source; "" if it is not
+    in this file.
+    """
+    code = blank_comments(text.text)
+    function = re.search(rf"\b{re.escape(name)}\s*\([^;{{}}]*\{{", code)
+    for file in _FILE.finditer(ptx):
+        if function and os.path.basename(file["path"]) == text.shown_name:
+            line = code.count("\n", 0, _closing(code, function.end())) + 1
+            return f"\t.loc\t{file['number']} {line} 1\n"
+    return ""
+
+
 def _closing(ptx: str, start: int) -> int:
-    """Return the position of the brace that ends a kernel, whose body begins at `start`. Statements
-    in asm may have lines with a brace alone.
+    """Return the position of the brace that ends a function, whose body begins at `start`.
+    Statements in asm may have lines with a brace alone.
     """
     depth = 1
     for match in _BRACE.finditer(ptx, start):
@@ -185,7 +201,7 @@ def _by_slang(source: PathLike[str], text: SourceText) -> Module:
         payload = compile_slang(request.replace(name_expressions=(entry,)), compiler)
         assert isinstance(payload.code, bytes)
         (name,) = payload.fmap
-        ptx = _meeting(payload.code.decode())
+        ptx = _meeting(payload.code.decode(), text)
         modules.append(_module(ptx, payload.fmap, order=orders.get(name, ())))
     return _joined(modules)
 
