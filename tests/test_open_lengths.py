@@ -90,6 +90,7 @@ BATCHES = {
     "a fixed number": 's = Shape(x) b = Slice(s, v0, v1) f = Concat<axis = 0>(b, v4, v5) y = Resize<mode = "linear">(x, "", "", f)',
     "a transposed convolution": "y = ConvTranspose<strides = [2]>(x, w4)",
     "one with gaps and more at the end": "y = ConvTranspose<strides = [3], dilations = [2], pads = [1, 2], output_padding = [1]>(x, w4)",
+    "one with wider pads than its filter": "y = ConvTranspose<strides = [4], pads = [1, 2]>(x, w2)",
     "twice as many": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_UPPER">(x, w4)',
     "with more padding at the start": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_LOWER">(x, w4)',
     "windows that cover all": "y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(x)",
@@ -130,7 +131,13 @@ def write(nodes: str, *shape: Any) -> None:
         ("most", 0.7),
     ):
         arrays[name] = np.array([1, 1, scale], np.float32)
-    for name, sides in (("table", (9, 4)), ("w3", (2, 4, 3)), ("w3r", (4, 4)), ("w4", (4, 2, 5))):
+    for name, sides in (
+        ("table", (9, 4)),
+        ("w3", (2, 4, 3)),
+        ("w3r", (4, 4)),
+        ("w4", (4, 2, 5)),
+        ("w2", (4, 2, 2)),
+    ):
         arrays[name] = RANDOM.standard_normal(sides).astype(np.float32)
     used = {name for node in parsed.node for name in node.input}
     constants = [

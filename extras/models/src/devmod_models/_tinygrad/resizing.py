@@ -36,7 +36,9 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **opti
     """
     own = {**options}
     sides = x.shape[2:]
-    if not are_fixed(sides) and own.get("pads") is None:
+    if not are_fixed(sides) and own.get("pads") is not None:
+        return _with_pads(x, weight, bias, own)
+    if not are_fixed(sides):
         count = len(sides)
         mode = own.pop("auto_pad", "NOTSET")
         own["pads"] = [0] * count * 2
@@ -52,6 +54,26 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **opti
             if mode == "SAME_LOWER":
                 own["pads"] = others + halves
     return onnx_ops["ConvTranspose"](x, weight, bias, **own)
+
+
+def _with_pads(x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """Return a transposed convolution without what its pads take. Those that are wider than a
+    filter would be negative padding of a length that a call chooses: they crop the result.
+    """
+    count = x.ndim - 2
+    gaps = options.get("dilations") or [1] * count
+    spans = [(size - 1) * gap for size, gap in zip(weight.shape[2:], gaps, strict=True)]
+    kept = [min(pad, span) for pad, span in zip(options["pads"], spans * 2, strict=True)]
+    more = [pad - each for pad, each in zip(options["pads"], kept, strict=True)]
+    whole = onnx_ops["ConvTranspose"](x, weight, bias, **{**options, "pads": kept})
+    if not any(more):
+        return whole
+    bounds: list[Any] = [None, None]
+    for side, before, after in zip(whole.shape[2:], more[:count], more[count:], strict=True):
+        if getattr(side, "vmin", side) <= before + after:
+            raise CompileError("its pads leave no element of the least length that a call chooses")
+        bounds.append((before, ssimplify(side - after)))
+    return whole.shrink(tuple(bounds))
 
 
 def _cropped(x: Tensor, lengths: Any, *, is_upper: bool) -> Tensor:
