@@ -97,15 +97,21 @@ def breakages() -> list[Breakage]:
 
 @cache
 def _sources(root: Path) -> dict[Path, str]:
-    """Return the sources of the wheels, of the npm package, of the reader in C, of the tools and of
-    the simulated driver, which are the same for each fault.
+    """Return the sources of the wheels, of the npm package, of the reader in C, of the tools, of
+    OpenCL C's headers and of the simulated driver, which are the same for each fault.
     """
     folders = sorted(root.glob("*/src")) + sorted(root.glob("*/*/src"))
     files: list[Path] = []
     for folder in folders:
         files += sorted(folder.rglob("*.py"))
     scripts = ("tools/*.py", "extras/browser/js/*.js", "extras/browser/js/src/*.js")
-    for pattern in (*scripts, "compilers/readers/c/*.c", "extras/simulators/src/*/drivers/*/*.c"):
+    headers = "compilers/targets/src/devmod_targets/opencl_c/headers/devmod_*.h"
+    for pattern in (
+        *scripts,
+        headers,
+        "compilers/readers/c/*.c",
+        "extras/simulators/src/*/drivers/*/*.c",
+    ):
         files += sorted(root.glob(pattern))
     return {path: path.read_text() for path in files}
 

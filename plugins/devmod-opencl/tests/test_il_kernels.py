@@ -111,7 +111,14 @@ kernel void k(global const long *x, global long *r, global long *pairs) {
 """
 
 
+def skip_on_processors(target: str) -> None:
+    """Skip a test of what Intel's runtime for processors computes wrongly from SPIR-V."""
+    if target == "SPIR-V" and "processor" in devmod.device("opencl").features:
+        pytest.skip("a runtime of a processor computes this wrongly from SPIR-V")
+
+
 def test_a_product_and_sum_of_long_is_saturated(target: str) -> None:
+    skip_on_processors(target)
     low, high = -(2**63), 2**63 - 1
     edges = [0, 1, -1, 3, -386, 2**32, -(2**32), high, low, high - 5, low + 5]
     rows = list(itertools.product(edges, repeat=3))
@@ -263,6 +270,7 @@ kernel void k(global float *x, global int *y, global long *z) {
 
 def test_constant_arrays_of_vectors_of_three(target: str) -> None:
     """Each vector takes the memory of four elements."""
+    skip_on_processors(target)
     x, y, z = np.zeros((4, 3), "float32"), np.zeros((4, 4), "int32"), np.zeros((4, 3), "int64")
     run(target, "k", x, y, z, grid=2, block=2, text=CONSTANT_VECTORS)
     assert x.tolist() == [[1, 2, 3], [-4, 5, 6]] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pydoc
+from functools import partial
 from typing import Any
 
 import toy_backend as toy
@@ -132,8 +133,10 @@ def test_help_has_the_docstring() -> None:
     assert f.__doc__ is not None
     for line in f.__doc__.splitlines():
         assert line in pydoc.render_doc(f, renderer=pydoc.plaintext)
-    assert pydoc.render_doc(f, renderer=pydoc.plaintext).startswith(
-        "Python Library Documentation: Function in module"
+    first = pydoc.render_doc(f, renderer=pydoc.plaintext)
+    # From Python 3.13 on, each partial is a method descriptor for pydoc.
+    assert first.startswith("Python Library Documentation: Function in module") or (
+        isinstance(f, partial) and "Documentation: method descriptor f in module" in first
     )
 
 
