@@ -35,6 +35,10 @@ _STATEMENTS = {
     "wait_group_events": "devmod_barrier();",
 }
 _CONVERT = re.compile(r"convert_(half|double)(?:2|3|4|8|16)?(?:_(rte|rtz|rtp|rtn))?")
+_INTEGERS = {"char": 8, "short": 16, "int": 32, "long": 64}
+_CONVERT_ALIKE = re.compile(
+    r"convert_(u?(?:char|short|int|long)|float)(?:2|3|4|8|16)?(_sat)?(?:_rt[ezpn])?"
+)
 _ATOMIC = re.compile(r"atom(?:ic)?_(inc|dec|xchg|min|max)")
 _FETCH = re.compile(r"atomic_(fetch_(?:min|max))(?:_explicit)?")
 #: The cast before a conversion to half.
@@ -56,6 +60,20 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
         else:
             texts.append(_function(builtin, f"devmod_{len(texts)}", body))
     return "\n".join(texts), unknown
+
+
+def is_miscompiled(builtin: Builtin) -> bool:
+    """Return whether clang's SPIR-V of a function is wrong: for conversions between integers it
+    takes signed numbers for unsigned ones and the reverse, and drivers refuse a conversion to the
+    same type.
+    """
+    match = _CONVERT_ALIKE.fullmatch(builtin.name)
+    if not match or not builtin.params:
+        return False
+    source = builtin.params[0].base
+    if match[1] == "float":
+        return source == "float"
+    return source.removeprefix("u") in _INTEGERS
 
 
 def _function(builtin: Builtin, function: str, body: str) -> str:
@@ -83,12 +101,19 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return _STATEMENTS[name]
     if not params:
         return None
+    source = params[0]
+    lanes = ["a0"]
+    if source.lanes > 1:
+        lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
+    numbers: list[str] = []
     if match := _CONVERT.fullmatch(name):
-        source = params[0]
-        lanes = ["a0"]
-        if source.lanes > 1:
-            lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
         numbers = [_convert(lane, source.base, match[1], match[2] or "") for lane in lanes]
+    elif match := _CONVERT_ALIKE.fullmatch(name):
+        numbers = lanes
+        if match[2]:
+            numbers = [_saturated(lane, source.base, match[1]) for lane in lanes]
+        numbers = [f"({match[1]})({each})" for each in numbers]
+    if numbers:
         return f"return ({result.spelling})({', '.join(numbers)});"
     if match := _ATOMIC.fullmatch(name):
         return _atomic(match[1], params[0])
@@ -118,6 +143,28 @@ def _convert(value: str, source: str, target: str, mode: str) -> str:
     if number is None or is_exact:
         return f"({target}){value}"
     return f"devmod_to_{target}({wide}{value}, {number})"
+
+
+def _saturated(value: str, source: str, target: str) -> str:
+    """Return an integer within the limits of another type of integers, as an expression."""
+    least, most = _limits(source)
+    target_least, target_most = _limits(target)
+    text = value
+    if most > target_most:
+        limit = f"({source}){target_most}"
+        text = f"({value} > {limit} ? {limit} : {text})"
+    if least < target_least:
+        limit = f"({source}){target_least}"
+        text = f"({value} < {limit} ? {limit} : {text})"
+    return text
+
+
+def _limits(type_: str) -> tuple[int, int]:
+    """Return the least and the largest number of a type of integers."""
+    bits = _INTEGERS[type_.removeprefix("u")]
+    if type_.startswith("u"):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def _atomic(operation: str, pointer: Type) -> str:

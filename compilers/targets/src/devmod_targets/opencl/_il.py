@@ -25,7 +25,7 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._types import Reflected
 from devmod_targets.authoring.zig import run_zig, toolchain
-from devmod_targets.opencl._definitions import define
+from devmod_targets.opencl._definitions import define, is_miscompiled
 from devmod_targets.opencl._names import read_builtins, rename
 from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls, compile_definitions
 
@@ -35,6 +35,8 @@ _VERSIONS = ("1.0", "1.4")
 #: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which
 #: SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
+#: What a text has that calls such a function, or a conversion. A macro may join the name.
+_MAY_CALL_OWN = re.compile(f"{_OWN.pattern}|\\bconvert_")
 #: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
 #: device chooses its vectors itself.
 _OUTPUT = (
@@ -94,8 +96,8 @@ def compile_il(
                 raise
     try:
         missing = read_imports(read_module(code))
-        if missing or _OWN.search(source.text):
-            code = _define(program, flags, missing)
+        if missing or _MAY_CALL_OWN.search(source.text):
+            code = _define(program, flags, missing) or code
         module = read_module(code)
         calls = {}
         for caller, callees in module.calls.items():
@@ -128,7 +130,7 @@ def compile_il(
 
 def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str]) -> bytes:
     """Return the SPIR-V of a program with devmod's definitions of the functions that clang does not
-    compile to SPIR-V.
+    compile to SPIR-V, or compiles to a wrong one; b"" if it calls none of them.
 
     Raises
     ------
@@ -138,8 +140,12 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
     request = program.request
     text = program.compile(flags, "-emit-llvm")[0].decode()
     builtins = [
-        each for each in read_builtins(text) if each.symbol in missing or _OWN.fullmatch(each.name)
+        each
+        for each in read_builtins(text)
+        if each.symbol in missing or _OWN.fullmatch(each.name) or is_miscompiled(each)
     ]
+    if not builtins and not missing:
+        return b""
     text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed)
     if unknown:
