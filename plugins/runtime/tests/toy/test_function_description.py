@@ -134,7 +134,7 @@ def test_help_has_the_docstring() -> None:
     for line in f.__doc__.splitlines():
         assert line in pydoc.render_doc(f, renderer=pydoc.plaintext)
     what = "Function in module"
-    if sys.version_info >= (3, 13):  # each partial is one
+    if sys.version_info >= (3, 14):  # each partial is one
         what = "method descriptor f in module"
     first = pydoc.render_doc(f, renderer=pydoc.plaintext)
     assert first.startswith(f"Python Library Documentation: {what}")
