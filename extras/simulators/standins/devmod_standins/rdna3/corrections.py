@@ -77,6 +77,7 @@ def correct(emu: Any) -> None:
     _move_relative(emu)
     _take_ids(emu)
     _store_at_any_byte(emu)
+    _load_at_any_byte(emu)
 
 
 def _div_scale(_text: str, type_: str) -> str:
@@ -189,3 +190,22 @@ def _store_at_any_byte(emu: Any) -> None:
     emu._mem_store = store
     for type_, compiler in [*emu._INST_HANDLERS.items()]:
         emu._INST_HANDLERS[type_] = from_the_start(compiler)
+
+
+def _load_at_any_byte(emu: Any) -> None:
+    """Let 16 bits be loaded at any byte. The emulator loads them at the even byte before an odd
+    one.
+    """
+    from test.mockgpu.amd.pcode import Parser  # type: ignore[import-not-found]  # nor this
+
+    original, types = Parser._handle_mem_load, emu.dtypes
+
+    def load(parser: Any, address: Any, type_: Any) -> Any:
+        if type_ not in (types.uint16, types.int16):
+            return original(parser, address, type_)
+        low = original(parser, address, types.uint8)
+        high = original(parser, address + emu.UOp.const(1, address.dtype), types.uint8)
+        both = low.cast(types.uint32) | high.cast(types.uint32) << emu._c(8)
+        return both.cast(types.uint16).bitcast(type_)
+
+    Parser._handle_mem_load = load
