@@ -1358,6 +1358,28 @@ def test_a_plain_call_keeps_nothing_alive(devices: list[toy.ToyDevice]) -> None:
     assert gone() is None
 
 
+class User:
+    """What has a function, and what that function has."""
+
+    function: devmod.Function
+
+
+@pytest.mark.parametrize("calls", range(5))
+def test_one_collection_frees_a_function_in_a_cycle(
+    calls: int, devices: list[toy.ToyDevice]
+) -> None:
+    f = make_axpy()
+    y = devices[0].from_numpy(np.ones(8, "float32"))
+    for _ in range(calls):
+        f(y, y, 1.0, 8, grid=1, block=8)
+    user = User()
+    user.function, f.user = f, user  # type: ignore[attr-defined]
+    del f, user
+    gc.collect()
+    # The collector clears weak references before it finds out what finalizers keep.
+    assert not any(type(each) is User for each in gc.get_objects())
+
+
 # -- functions of a module
 
 

@@ -595,14 +595,16 @@ class Function(ProcessLocal, _Base):
 
     def _forget_plain_calls(self) -> None:
         self._plain_call = None
-        self.__class__ = self._class
+        if self.__class__ is not self._class:
+            self.__class__ = self._class
 
     def __del__(self) -> None:
         """Release what queues launches: the class of one object is in a cycle, and so would keep
         kernels and modules until the collector runs.
         """
-        # To read `self.__dict__` would make a dictionary that the collector does not know as
-        # garbage: all that it refers to would stay until the next collection.
+        # To read `self.__dict__`, or to set the class for the first time, would make a dictionary
+        # that the collector does not know as garbage: all that it refers to would stay until the
+        # next collection.
         plain_globals = getattr(self, "_plain_globals", None)
         if plain_globals is None:  # `__init__` raised
             return
