@@ -127,7 +127,7 @@ def _run(program: Sequence[str], *, has_checks: bool, requires_gpu: bool = False
         for number in early:
             process.send_signal(number)
         code = process.wait()
-        has_launched = launched.exists()
+        has_launched = launched.exists() and launched.stat().st_size > 0
         count = _print_reports(log, has_launched=has_launched) if has_checks else 0
     if code < 0:
         # The number of a signal, as shells say it.

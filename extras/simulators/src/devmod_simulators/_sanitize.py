@@ -31,6 +31,8 @@ OPTIONS = ("copies", "volatile")
 
 _CHECKS = PREFIX + "SANITIZE"
 _LOG = PREFIX + "SANITIZE_LOG"
+#: The file that a launch makes, and to which one that has run to its end writes.
+_LAUNCHED = PREFIX + "LAUNCHED"
 #: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind
 #: those of the process. The last ones count.
 _variables: list[dict[str, str]] = []
@@ -133,6 +135,23 @@ def _simulated_driver() -> StandinDriver:
     return driver
 
 
+class Coverage:
+    """Whether the checks of a body had a launch.
+
+    Attributes
+    ----------
+    progress : int
+        That of the body's launches: 0 without one, 1 if none ran to its end, else 2.
+    """
+
+    progress = 0
+
+    def read(self, launched: Path) -> None:
+        """Read what the launches of the body have written."""
+        if launched.exists():
+            self.progress = 2 if launched.stat().st_size else 1
+
+
 @contextmanager
 def sanitize(*checks: str) -> Iterator[None]:
     """Check the launches in the body, also of processes that it starts, and raise an error at its
@@ -153,6 +172,13 @@ def sanitize(*checks: str) -> Iterator[None]:
     DeviceNotFoundError
         This process uses a real driver already.
     """
+    with sanitize_with_coverage(*checks):
+        yield
+
+
+@contextmanager
+def sanitize_with_coverage(*checks: str) -> Iterator[Coverage]:
+    """Do as `sanitize`, and yield whether there was a launch, which is known after the body."""
     names = check_names(checks)
     driver = _simulated_driver()
     # What was launched before.
@@ -161,8 +187,10 @@ def sanitize(*checks: str) -> Iterator[None]:
     with temporary_folder() as folder:
         # Of this process, and of those that the body starts.
         log = Path(folder, "reports")
+        launched = Path(folder, "launched")
+        coverage = Coverage()
         # Compilers see it too.
-        own = {_CHECKS: names, _LOG: str(log), **libcuda.environment()}
+        own = {_CHECKS: names, _LOG: str(log), _LAUNCHED: str(launched), **libcuda.environment()}
         own["LD_LIBRARY_PATH"] = library_path_of_programs(own["LD_LIBRARY_PATH"])
         with _lock:
             if not _variables:
@@ -170,12 +198,13 @@ def sanitize(*checks: str) -> Iterator[None]:
             _variables.append(own)
             os.environ |= own
         try:
-            yield
+            yield coverage
         except BaseException as error:
             failed = error
             raise
         finally:
             driver.settle()
+            coverage.read(launched)
             with _lock:
                 _variables.remove(own)
                 # That of `devmod simulate --sanitize`.
@@ -183,6 +212,10 @@ def sanitize(*checks: str) -> Iterator[None]:
                 os.environ |= _variables[-1]
                 if len(_variables) == 1:
                     _variables.clear()
+            outer = os.environ[_LAUNCHED]
+            if outer and launched.exists():
+                with open(outer, "ab") as file:
+                    file.write(launched.read_bytes())
             reports = [json.loads(line) for line in driver.sanitize_reports()]
             reports += [each for each in read_reports(log) if each not in reports]
             if reports and command_log:

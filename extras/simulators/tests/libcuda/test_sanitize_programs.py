@@ -299,6 +299,83 @@ def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
     assert found in done.stdout + done.stderr
 
 
+SILENT = f"""{PYTHON}
+import contextlib, pytest, subprocess, sys
+import devmod_simulators
+STOP = 'extern "C" __global__ void stop(float *x) {{ __trap(); }}'
+
+@pytest.fixture
+def launch():
+    work(99)
+
+def test_with_a_launch_in_a_fixture(launch):
+    pass
+
+def test_with_a_launch_in_another_process():
+    subprocess.run([sys.executable, "-c", "import test_kernels; test_kernels.work(99)"], check=True)
+
+def test_with_a_launch_in_checks_of_its_own():
+    with devmod_simulators.sanitize():
+        work(99)
+
+def test_without_a_launch():
+    pass
+
+def test_that_compiles_alone():
+    devmod.compile(STOP, "cuda -arch=compute_90", language="CUDA C++")
+
+def test_that_is_skipped():
+    pytest.skip("no device")
+
+@pytest.mark.xfail
+def test_that_fails_as_expected():
+    assert False
+
+@pytest.mark.parametrize("i", range(2))
+def test_each(i):
+    pass
+
+def test_with_a_launch_that_fails():
+    with contextlib.suppress(devmod.LaunchError):
+        devmod.compile(STOP, "cuda -arch=compute_90", language="CUDA C++")["stop"](np.zeros(1, "float32"), grid=1, block=1)
+        devmod.device("cuda").synchronize()
+"""
+
+
+@pytest.mark.volume_but("-q")
+@pytest.mark.parametrize("option", ["-q", "-v", "-n1", "below the command"])
+def test_the_plugin_of_pytest_names_the_tests_in_which_nothing_was_checked(
+    option: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test_kernels.py").write_text(SILENT)
+    words = [
+        "-m",
+        "pytest",
+        *(f"-pno:{name}" for name in ("cacheprovider", "randomly", "hypothesispytest")),
+    ]
+    if option == "below the command":
+        words = ["-m", "devmod", "simulate", "--sanitize", "--", sys.executable, *words]
+    else:
+        words += [option, "--devmod-sanitize"]
+    done = start(tmp_path, *words)
+    names = [
+        *("test_kernels.py::test_each[0]", "test_kernels.py::test_each[1]"),
+        *("test_kernels.py::test_that_compiles_alone", "and 2 more (-v)"),
+    ]
+    if option == "-v":
+        names[3:] = [
+            "test_kernels.py::test_that_fails_as_expected",
+            "test_kernels.py::test_without_a_launch",
+        ]
+    assert (
+        "3 of 9 tests had a launch that was checked\n"
+        f"not checked: 5, no launch on the simulated GPU: {', '.join(names)}\n"
+        "not checked: 1, no launch ran to its end: test_kernels.py::test_with_a_launch_that_fails\n"
+    ) in done.stdout
+    if option == "below the command":
+        assert done.stderr.endswith("devmod-simulators: 0 reports\n"), done.stderr
+
+
 WRONG = (
     "out of bounds (write): <text>:5  y[i] = x[i] * 2;\n"
     "  block (0, 0, 0), thread (100, 0, 0): 4 bytes at y[100]; y is float32[100] of argument 2 "

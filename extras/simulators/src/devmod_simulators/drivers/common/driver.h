@@ -689,7 +689,7 @@ void flush_notes(void);
 /* Print the reports in the response to it. */
 void take_reports(Bytes *response);
 /* Make the file that tells the command above that the checks of a launch are done. */
-void note_launch(void);
+void note_launch(bool has_ended);
 /* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner);
 

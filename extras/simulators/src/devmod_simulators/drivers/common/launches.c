@@ -139,7 +139,7 @@ static int run_launch(Op *op) {
     if (checked)
         take_reports(&response);
     if (!code)
-        note_launch();
+        note_launch(true);
     bytes_free(&response);
     if (code)
         vendor.launch_failed(code, function->kernel->name);
@@ -204,7 +204,6 @@ Op *launch_make(const Launch *launch) {
 
 int launch_submit(Op *op, Stream *stream) {
     note((const Launch *)op->data);
-    if (!is_checked(NULL)) /* else it counts once it has run to its end */
-        note_launch();
+    note_launch(!is_checked(NULL)); /* with checks, it counts once it has run to its end */
     return submit(stream, op);
 }

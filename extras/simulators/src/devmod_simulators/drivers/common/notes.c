@@ -232,15 +232,21 @@ const char *standin_sanitize_reports(void) {
     return answer;
 }
 
-void note_launch(void) {
-    static bool is_noted;
+void note_launch(bool has_ended) {
+    static char *noted;
+    static bool noted_end;
     const char *path = setting("launched");
-    if (is_noted || !path)
+    if (!path || (noted && strcmp(noted, path) == 0 && (noted_end || !has_ended)))
         return;
-    int file = open(path, O_WRONLY | O_CREAT, 0600);
-    if (file >= 0)
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (file >= 0) {
+        if (has_ended)
+            (void)!write(file, "\n", 1);
         close(file);
-    is_noted = true;
+    }
+    free(noted);
+    noted = strdup(path);
+    noted_end = has_ended;
 }
 
 static void settle(void *context) {
