@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 from functools import partial
 from inspect import isroutine, signature
@@ -376,17 +378,89 @@ def test_a_function_in_a_class_is_no_method(devices: list[toy.ToyDevice]) -> Non
     assert [values[0] is x.memory for values in queued(devices[0])] == [True] * 4
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython 3.11 has no such subclasses")
+#: Py_TPFLAGS_HAVE_VECTORCALL of Include/object.h.
+HAS_VECTORCALL = 1 << 11
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12) and hasattr(sys, "gettotalrefcount"),
+    reason="a debug build of Python 3.11 checks more of such a class",
+)
 def test_a_repeated_call_has_neither_a_tuple_nor_a_dictionary(
     devices: list[toy.ToyDevice],
 ) -> None:
-    has_vectorcall = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL of Include/object.h
     f = axpy()
     x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
     for _ in range(3):
         f(x, y, 2.0, 4, grid=1, block=4)
-    assert type(f).__flags__ & has_vectorcall
+    assert type(f).__flags__ & HAS_VECTORCALL
     assert isinstance(f, devmod.Function)
+
+
+def test_a_python_without_ctypes_has_repeated_calls(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    find_maker = pytest.importorskip("devmod_runtime._launch.call_class")._maker
+    find_maker.cache_clear()
+    try:
+        f = axpy()
+        x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+        for _ in range(3):
+            f(x, y, 2.0, 4, grid=1, block=4)
+        f(x, n=5, alpha=3.0, y=y, grid=1, block=4)
+    finally:
+        find_maker.cache_clear()
+    assert type(f) is not devmod.Function
+    assert [values[1] is y.memory for values in queued(devices[0])] == [True] * 4
+    assert queued(devices[0])[-1][2:] == [np.float32(3).tobytes(), (5).to_bytes(4, "little")]
+
+
+def test_the_class_of_a_repeated_call_changes_nothing_else(devices: list[toy.ToyDevice]) -> None:
+    """CPython fills the slots of a class by other rules if C makes it."""
+    f = axpy()
+
+    def observed() -> list[object]:
+        kind = type(f)
+        names = kind.__name__, kind.__qualname__, kind.__module__, kind.__doc__
+        return [repr(f), str(f), hash(f), f == f, f == axpy(), f.__doc__, signature(f), *names]
+
+    before = observed()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(3):
+        f(x, y, 2.0, 4, grid=1, block=4)
+    assert type(f) is not devmod.Function
+    assert observed() == before
+    assert "Function" in repr(f)
+    assert refusal(TypeError, copy.copy, f).startswith("cannot pickle or copy 'Function' object")
+
+
+def test_the_class_of_a_repeated_call_ends_with_the_function(devices: list[toy.ToyDevice]) -> None:
+    f = axpy().on(devices[0])
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for number in range(6):  # other forms and other code of a call
+        f(x, y, 2.0, 4, grid=1, block=4)
+        f(x, y, alpha=2.0, n=number, grid=1, block=4)
+    gone = [weakref.ref(f), weakref.ref(type(f)), weakref.ref(f._plain_call)]  # type: ignore[attr-defined]
+    del f
+    assert gone[0]() is None  # without the collector
+    gc.collect()
+    assert [each() for each in gone] == [None] * 3
+
+
+def test_a_partial_of_a_function_has_the_function(devices: list[toy.ToyDevice]) -> None:
+    """A partial of a partial takes the parts of this, such as the code of its repeated call."""
+    f = axpy()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(4):
+        f(x, y, 2.0, 4, grid=1, block=4)
+    g = partial(partial(f, x), y, grid=1)
+    assert (g.func, g.args, g.keywords) == (f, (x, y), {"grid": 1})
+    before = len(queued(devices[0]))
+    for _ in range(3):  # a call by name replaces that code
+        g(n=4, alpha=2.0, block=4)
+        g(2.0, 4, block=4)
+    assert [values[1] is y.memory for values in queued(devices[0])[before:]] == [True] * 6
 
 
 @pytest.mark.parametrize("is_on_host", [False, True])
@@ -432,22 +506,51 @@ def test_libraries_that_take_partials_apart_tell_functions_apart(
         assert queued(devices[0])[-1][1] is y.memory
 
 
-def test_a_finalizer_of_the_same_collection_calls_a_function(devices: list[toy.ToyDevice]) -> None:
+#: A call as those before it, and others: by name, with another grid, and with a list for a number.
+CALLS: dict[str, Callable[[devmod.Function, Any, Any], object]] = {
+    "repeated": lambda f, x, y: f(x, y, 2.0, 4, grid=1, block=4),
+    "by name": lambda f, x, y: f(x, alpha=2.0, n=4, y=y, grid=1, block=4),
+    "another grid": lambda f, x, y: f(x, y, 2.0, 4, grid=2, block=4),
+    "another type": lambda f, x, y: f(x, y, np.float64(2), np.int8(4), grid=2, block=4),
+}
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_finalizer_of_the_same_collection_calls_a_function(
+    call: str, is_first: bool, devices: list[toy.ToyDevice]
+) -> None:
     f = axpy()
     x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
     for _ in range(4):
-        f(x, y, 2.0, 4, grid=1, block=4)
+        CALLS["repeated"](f, x, y)
+    failures: list[Exception] = []
 
     class Owner:
         def __init__(self, function: devmod.Function) -> None:
             self.function = function
-            function.owner = self  # type: ignore[attr-defined]
+            self.cycle = self
+            if not is_first:  # the function refers to it, and the function's finalizer comes first
+                function.owner = self  # type: ignore[attr-defined]
 
         def __del__(self) -> None:
-            self.function(x, y, 2.0, 4, grid=1, block=4)
+            try:
+                for _ in range(2):
+                    CALLS[call](self.function, x, y)
+                    CALLS["repeated"](self.function, x, y)
+            except Exception as error:
+                failures.append(error)
 
     before = len(queued(devices[0]))
-    Owner(f)
-    del f  # its finalizer comes first
     gc.collect()
-    assert len(queued(devices[0])) == before + 1
+    owner = Owner(f)
+    if is_first:  # the older object of a collection is finalized first
+        owner.function = g = axpy()
+        for _ in range(4):
+            CALLS["repeated"](g, x, y)
+        before += 4
+        del g
+    del f, owner
+    gc.collect()
+    assert failures == []
+    assert len(queued(devices[0])) == before + 4

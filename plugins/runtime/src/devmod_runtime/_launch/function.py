@@ -11,7 +11,7 @@ import sys
 from _weakref import ref
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
-from weakref import WeakKeyDictionary, WeakSet, proxy
+from weakref import WeakKeyDictionary, WeakSet
 
 from devmod import device as find_device
 from devmod._modules.choice import UNAVAILABLE
@@ -48,6 +48,7 @@ from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Argument, BlockBytes, Signature
 from devmod_runtime._launch.call import KernelCall
+from devmod_runtime._launch.call_class import CallBase, class_of_call
 from devmod_runtime._launch.checks import FollowError
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.host_call import host_call, repeated_types
@@ -207,57 +208,8 @@ class Rules(NamedTuple):
 _NO_RULES = Rules()
 Opening.kernel_call = KernelCall
 
-if sys.version_info >= (3, 12):
-    # For a class with a `__call__` of Python, CPython puts the arguments of each call into a tuple
-    # and the keywords into a dictionary: 0.2 µs. A subclass of partial needs neither.
-    class _Base(partial[Any]):
-        """The base of functions, whose class can become one that is called as a partial."""
 
-        __slots__ = ()
-
-        def __new__(cls, *args: Any, **keywords: Any) -> Self:
-            # A partial needs a function: `_take_plain_calls` replaces it.
-            return partial.__new__(cls, int)
-
-        # Dask, asyncio and others take a partial apart, and compare the parts of two: those of
-        # `_take_plain_calls` are no call of this function.
-        @property
-        def func(self) -> Callable[..., Any]:
-            """A function of Python that calls this one."""
-
-            def call(*args: Any, **keywords: Any) -> Any:
-                return self(*args, **keywords)
-
-            call.__name__ = call.__qualname__ = self.__name__  # type: ignore[attr-defined]
-            call.__signature__ = self.__signature__  # type: ignore[attr-defined]
-            return call
-
-        @property
-        def args(self) -> tuple[Any, ...]:
-            """No arguments."""
-            return ()
-
-        @property
-        def keywords(self) -> dict[str, Any]:
-            """No keywords."""
-            return {}
-
-        if sys.version_info >= (3, 13):
-
-            def __get__(self, instance: object, owner: type | None = None) -> Self:
-                # From Python 3.14 on, a partial in a class is a method of its objects. Python 3.13
-                # warns of it.
-                return self
-
-    class _PartialCall(partial[Any]):
-        """The first base of a class that is called as a partial: CPython looks there alone."""
-
-        __slots__ = ()
-else:
-    _Base = object
-
-
-class Function(ProcessLocal, _Base):
+class Function(ProcessLocal, CallBase):
     """A callable function of a module. `Module.get_function` returns one.
 
     Attributes
@@ -575,18 +527,7 @@ class Function(ProcessLocal, _Base):
         own = self._class
         if self._count >= 0 and type(self) is own and own.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
-            bases: tuple[type, ...] = (own,)
-            names: dict[str, Any] = {
-                "__call__": plain,
-                "__slots__": (),
-                "__doc__": Function.__dict__["__doc__"],
-            }
-            if sys.version_info >= (3, 12):
-                # With itself, the object would be in a cycle.
-                self.__setstate__((plain, (proxy(self),), {}, self.__dict__))  # type: ignore[attr-defined]
-                bases = (_PartialCall, own)
-                names["__call__"] = partial.__call__
-            self.__class__ = type("Function", bases, names)
+            self.__class__ = class_of_call(self, plain, own, Function.__dict__["__doc__"])
             if own.__call__ is not _CALL:  # an observer has begun in another thread
                 self.__class__ = own
         if self._callers is not callers:  # it has begun or ended
