@@ -159,7 +159,7 @@ def test_the_traceback_of_a_wrong_call_has_the_frames_of_the_cell_alone(executed
     ]
     assert (
         kind[-1]
-        == "FormatError: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+0043 at character 5. Did you mean 'opencl'?"
+        == "FormatError: 'openCL' is not a kind. Did you mean 'opencl'? The kinds: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"
     )
     assert len(kind) == 4
 

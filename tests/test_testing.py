@@ -376,7 +376,7 @@ WRONG_MARKS = [
     (
         "'OpenCL'",
         "device",
-        "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
+        "test_it.py::test_it: the mark devices: unknown kind 'OpenCL'. Did you mean 'opencl'?",
     ),
     (
         "['opencl']",

@@ -486,8 +486,27 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
         lambda: find_spec(name),
     ):
         assert refusal(devmod.FormatError, call) == text
-    if isinstance(name, str):
-        assert refusal(devmod.FormatError, devmod.device, name) == text
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("", f"expected a kind, got 0 characters. The kinds: {KINDS}"),
+        (":0", f"expected a kind, got 0 characters. The kinds: {KINDS}"),
+        ("openCL", f"'openCL' is not a kind. Did you mean 'opencl'? The kinds: {KINDS}"),
+        ("Zebra", f"'Zebra' is not a kind. The kinds: {KINDS}"),
+        (
+            "GPU",
+            "'GPU' is not a kind; gpu is a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
+        ),
+        ("npu; pip install evil", f"expected a kind, got U+003B at character 4. The kinds: {KINDS}"),
+        ("npü:1", f"expected a kind, got U+00FC at character 3. The kinds: {KINDS}"),
+        ("a" * 33, f"expected a kind, got 33 characters. The kinds: {KINDS}"),
+    ],
+)
+def test_the_error_for_a_device_of_no_kind_has_the_kinds(name: str, text: str) -> None:
+    assert refusal(devmod.FormatError, devmod.device, name) == text
 
 
 @pytest.mark.parametrize(

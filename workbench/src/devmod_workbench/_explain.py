@@ -12,7 +12,7 @@ from devmod._modules.choice import candidate_name, program_verdicts, verdicts
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
-from devmod._util.text import shorten_repeat
+from devmod._util.text import is_valid_name, shorten_repeat
 from devmod.backend import escape_line, find_spec, interface_of, is_tuned, read_program, walk
 from devmod.errors import (
     ArgumentError,
@@ -380,6 +380,8 @@ def _parse(text: str) -> Device | _Described:
     describes.
     """
     kind, _, arch = text.partition(":")
+    if not is_valid_name(kind):
+        return devices.device(kind)  # it raises the error
     if not arch and find_spec(text) is None:
         for owner in KINDS:
             spec = find_spec(owner)

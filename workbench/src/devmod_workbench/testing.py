@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from devmod import Image
 from devmod._plugins import registry
 from devmod._plugins.devices import device_label, probe
+from devmod._util.text import is_valid_name
 from devmod.backend import LAUNCH_KEYWORDS, describe_value, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_workbench._tools.checks import checked_call
@@ -272,7 +273,7 @@ def device_runs(mark: pytest.Mark) -> list[Any]:
         )
     installed = registry.registered("devmod.device")
     for kind in mark.args:
-        if kind not in installed and find_spec(kind) is None:
+        if kind not in installed and not (is_valid_name(kind) and find_spec(kind)):
             known = {*installed, *registry.registered("devmod.targets")}
             raise ArgumentError(
                 f"the mark devices: unknown kind {kind!r}{did_you_mean(kind, known)}",

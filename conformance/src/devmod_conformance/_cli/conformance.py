@@ -33,7 +33,9 @@ Examples:
   devmod conformance opencl --json
 """,
 )
-@click.argument("kind", shell_complete=complete_kind("devmod.conformance"))
+@click.argument(
+    "kind", required=False, metavar="KIND", shell_complete=complete_kind("devmod.conformance")
+)
 @click.option(
     "--row",
     "only",
@@ -53,7 +55,7 @@ Examples:
     help="Print JSON: a list of objects with row, outcome, reason and title.",
 )
 @debug_option
-def command(kind: str, only: tuple[str, ...], all_places: bool, as_json: bool) -> int:
+def command(kind: str | None, only: tuple[str, ...], all_places: bool, as_json: bool) -> int:
     """Check the installed backend of KIND against the contract, with the cases in its wheel.
 
     The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is
@@ -66,6 +68,9 @@ def command(kind: str, only: tuple[str, ...], all_places: bool, as_json: bool) -
     from devmod_conformance._run import GROUP, run_isolated
 
     quiet_drivers()
+    kinds = ", ".join(sorted(plugins.registered(GROUP))) or "none"
+    if kind is None:
+        raise click.UsageError(f"Missing argument 'KIND'. The installed kinds with cases: {kinds}")
     try:
         with progress(f"checking {kind}"):
             results = run_isolated(kind, only, all_places=all_places)
@@ -73,7 +78,6 @@ def command(kind: str, only: tuple[str, ...], all_places: bool, as_json: bool) -
         if plugins.is_claimed("devmod.create", kind):
             raise
         text = str(error)
-        kinds = ", ".join(sorted(plugins.registered(GROUP))) or "none"
         error.args = (
             f"{text}{'' if text.endswith('?') else '.'} The installed kinds with cases: {kinds}",
         )

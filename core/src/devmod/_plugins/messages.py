@@ -15,7 +15,7 @@ from devmod._plugins.claim import (
     is_verify_with_kind,
     normalize_name,
 )
-from devmod._util.text import escape, is_valid_name, lower_case_hint
+from devmod._util.text import MAX_NAME, escape, is_valid_name, lower_case_hint
 from devmod.errors import (
     ConflictError,
     DevmodError,
@@ -72,14 +72,18 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(f"{form}; got an object of type {type(name).__name__}")
     if noun == "hook":
         return FormatError(form)
-    if not 0 < len(name) <= 32:
-        return FormatError(f"{form}; got {len(name)} characters")
-    at = 0
-    while is_valid_name(name[: at + 1]):
-        at += 1
-    return FormatError(
-        f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}"
-    )
+    if 0 < len(name) <= MAX_NAME:
+        at = 0
+        while is_valid_name(name[: at + 1]):
+            at += 1
+        problem = f"U+{ord(name[at]):04X} at character {at + 1}"
+    else:
+        problem = f"{len(name)} characters"
+    from devmod._plugins.miss import CHOSEN, invalid_kind
+
+    if group in CHOSEN:
+        return FormatError(invalid_kind(group, name, problem))
+    return FormatError(f"{form}; got {problem}{lower_case_hint(name)}")
 
 
 def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:

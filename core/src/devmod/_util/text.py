@@ -99,11 +99,15 @@ def _escaped(text: str) -> str:
 # -- names
 
 
+#: The most characters of a kind or a format.
+MAX_NAME = 32
+
+
 def is_valid_name(name: object) -> bool:
     """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``.
     Importing re takes longer than a look-up.
     """
-    if not isinstance(name, str) or not 0 < len(name) <= 32:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         return False
     return name[0] in _FIRST and _REST.issuperset(name)
 
