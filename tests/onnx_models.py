@@ -27,7 +27,8 @@ def save(
     given = []
     for name, each in inputs.items():
         lengths = (first or {}).get(name, "").split()
-        given.append(info(name, 1, [*lengths, *each.shape[len(lengths) :]]))
+        type_ = onnx.helper.np_dtype_to_tensor_dtype(each.dtype)
+        given.append(info(name, type_, [*lengths, *each.shape[len(lengths) :]]))
     graph = onnx.helper.make_graph(
         nodes,
         "graph",

@@ -69,7 +69,7 @@ def random(*shape: int) -> Any:
 def write(
     operator: str,
     length: int | str = 5,
-    lengths: bool = False,
+    lengths: bool | Sequence[int] = False,
     initial: bool = False,
     peepholes: bool = False,
     size: int = 6,
@@ -92,7 +92,8 @@ def write(
         "b": random(directions, 2 * rows),
     }
     if lengths:
-        constants["lengths"] = np.resize(np.array([5, 2, 1], "int32"), batch)
+        own = [5, 2, 1] if lengths is True else lengths
+        constants["lengths"] = np.resize(np.array(own, "int32"), batch)
     if initial:
         inputs["h"] = random(*state)
         if operator == "LSTM":
@@ -214,6 +215,56 @@ def test_a_quantized_lstm_of_inputs_on_a_grid() -> None:
         check_close(computed(grid), expected(grid))
 
 
+#: The lengths of sequences: with ends of which no position is last, none and only lengths of 0.
+LENGTHS = ([5, 2, 3], [3, 4, 2], [4, 0, 3], [0, 0, 0], [2, 5, 0])
+
+
+def test_a_quantized_lstm_of_lengths() -> None:
+    """What is quantized together are the states of a turn, whose sequences may have ended, and the
+    inputs up to the longest sequence. Those behind it are larger than all others.
+    """
+
+    def run(case: str) -> None:
+        lengths, direction, has_states = CASES_OF_LENGTHS[case]
+        scales = (0.01, 0.05) if direction == "bidirectional" else (0.03,)
+        inputs = write_quantized(0.02, scales, lengths, direction, has_states=has_states)
+        inputs["x"][max(lengths) :] *= 9
+        check_close(computed(inputs), expected(inputs), 1e-6)
+
+    check_each(CASES_OF_LENGTHS, run)
+
+
+CASES_OF_LENGTHS = {
+    f"{lengths} {direction} {has_states}": (lengths, direction, has_states)
+    for lengths in LENGTHS
+    for direction in ("forward", "reverse", "bidirectional")
+    # Without the states, onnxruntime quantizes memory that it has not written for a length of 0.
+    for has_states in (True, False)[: 1 + all(lengths)]
+}
+
+
+def test_lengths_of_a_quantized_lstm_that_a_call_chooses() -> None:
+    for direction in ("forward", "reverse"):
+        write_quantized(0.02, (0.04,), "lengths", direction, positions="positions")
+        own = program("opencl", positions=(1, 6)).on(first_device("opencl"))
+        for count, lengths in ((5, [5, 2, 3]), (3, [0, 2, 3]), (6, [4, 2, 1])):
+            inputs = {"x": random(count, 3, 4), "lengths": np.array(lengths, "int32")}
+            check_close(own(**inputs), expected(inputs), 1e-6)
+
+
+def test_a_sequence_without_positions_has_no_last_state() -> None:
+    """Zeros, whatever its first state is, as in onnxruntime."""
+
+    def run(operator: str) -> None:
+        for direction in ("forward", "reverse", "bidirectional"):
+            inputs = write(operator, lengths=[3, 0, 5], initial=True, direction=direction)
+            got = computed(inputs)
+            check_close(got, expected(inputs))
+            assert all(not each[:, 1].any() for each in got[1:])
+
+    check_each(GATES, run)
+
+
 def test_numbers_are_quantized_once() -> None:
     """No kernel of a product rounds: it would do so for each column."""
     from tinygrad.uop.ops import Ops
@@ -230,9 +281,17 @@ def test_numbers_are_quantized_once() -> None:
     assert rounding
 
 
-def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict[str, Any]:
+def write_quantized(
+    magnitude: float,
+    scales: Sequence[float] = (0.01,),
+    lengths: Sequence[int] | str = (),
+    direction: str = "",
+    *,
+    has_states: bool = True,
+    positions: str = "",
+) -> dict[str, Any]:
     """Microsoft's: the weights are transposed, and have a scale for each column or for all. Each
-    direction has one of the scales of the states.
+    direction has one of the scales of the states. `lengths` may be the name of an input.
     """
     directions = len(scales)
     integers = np.random.default_rng(0)
@@ -245,17 +304,25 @@ def write_quantized(magnitude: float, scales: Sequence[float] = (0.01,)) -> dict
         "rs": np.array(scales, "float32"),
         "rz": np.zeros((directions,), "int8"),
     }
+    inputs = {"x": random(5, 3, 4) * np.float32(0.02 / magnitude)}
     names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    if isinstance(lengths, str):
+        inputs["lengths"] = np.array([5, 2, 3], "int32")
+    elif lengths:
+        constants["lengths"] = np.array(lengths, "int32")
+    if lengths:
+        names[4] = "lengths"
+    outputs = ["y" if has_states else "", "last", "cell"]
     node = onnx.helper.make_node(
         "DynamicQuantizeLSTM",
         names,
-        ["y", "last", "cell"],
+        outputs,
         hidden_size=6,
-        direction=["forward", "bidirectional"][directions - 1],
+        direction=direction or ["forward", "bidirectional"][directions - 1],
         domain="com.microsoft",
     )
-    inputs = {"x": random(5, 3, 4) * np.float32(0.02 / magnitude)}
-    save([node], inputs, constants, ["y", "last", "cell"])
+    first = {"x": positions} if positions else None
+    save([node], inputs, constants, list(filter(None, outputs)), first)
     return inputs
 
 

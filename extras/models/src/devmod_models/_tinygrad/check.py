@@ -421,7 +421,7 @@ def main(request: dict[str, Any]) -> None:
         answer({"error": describe_error(error), "is_wrong": True})
 
 
-def _session(model: bytes) -> Any:
+def _session(model: Any) -> Any:
     """Return onnxruntime's session, whose sums of products of uint8 and int8 are exact: without the
     option, pairs of products saturate at 16 bits on a processor with AVX2 and without VNNI. With
     the option, it has no convolution of int8.
@@ -430,6 +430,9 @@ def _session(model: bytes) -> Any:
 
     exact = onnxruntime.SessionOptions()
     exact.add_session_config_entry("session.x64quantprecision", "1")
+    if any(each.op_type == "DynamicQuantizeLSTM" for each in model.graph.node):
+        exact.intra_op_num_threads = 1  # each thread quantizes the rows of its own together
+    model = model.SerializeToString()
     try:
         return onnxruntime.InferenceSession(model, exact, providers=["CPUExecutionProvider"])
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
@@ -448,7 +451,7 @@ def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str
     names = [each.name for each in outputs]
     session: Any
     if request["program"] == "onnxruntime":
-        session = _session(model.SerializeToString())
+        session = _session(model)
     else:
         from onnx.reference import ReferenceEvaluator
 

@@ -273,6 +273,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 options[key] = each
                 if isinstance(each, np.ndarray):
                     options[key] = _tensor(each)
+            if node.operator == "DynamicQuantizeLSTM":
+                options["has_states"] = bool(node.outputs[0])
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             self({})

@@ -54,14 +54,29 @@ class _Direction(NamedTuple):
         Its activations.
     bias
         The bias of the states, if the cell adds it.
-    keep
-        Returns the new value where a sequence has the position, and else the old one.
+    position
+        The position of the turn, of each sequence or of all.
+    lengths
+        The length of each sequence; None: all positions.
     """
 
     number: int
     functions: list[Callable[[Tensor], Tensor]]
     bias: Any
-    keep: Callable[[Tensor, Tensor], Tensor]
+    position: Tensor
+    lengths: Tensor | None
+
+    def keep(self, new: Tensor, old: Tensor) -> Tensor:
+        """Return the new value where a sequence has the position, and else the old one."""
+        if self.lengths is None:
+            return new
+        return (self.position < self.lengths.reshape(-1, 1)).where(new, old)
+
+    def without_ended(self, state: Tensor) -> Tensor:
+        """Return a state with zeros where a sequence had no position in the turn before."""
+        if self.lengths is None:
+            return state
+        return (self.position <= self.lengths.reshape(-1, 1)).where(state, 0)
 
 
 class _Known(NamedTuple):
@@ -168,6 +183,7 @@ def _layer(
     firsts = [_first(each, shape, x.dtype, is_batch_first) for each in initial or (None,)]
     bias = _whole(bias)
     lengths = _whole(lengths)
+    ends = lengths if options.get("is_quantized") else None
 
     def run(number: int) -> tuple[Tensor, ...]:
         is_reversed = directions[number]
@@ -179,9 +195,11 @@ def _layer(
             inputs = inputs + own
         if not options.get("linear_before_reset"):
             inputs = inputs + other
-        if is_reversed:
-            inputs = inputs.flip(0)
+        ordered = _order(is_reversed, positions, ends)
+        is_flipped = is_reversed and ends is None
+        if is_flipped:
             positions = positions.flip(0)
+        inputs = ordered(inputs)
         states = Tensor.empty(most + 1, *firsts[0].shape[1:], dtype=x.dtype)
         with recording() as tape:
             others = [copied(each[number]) for each in firsts[1:]]
@@ -189,39 +207,30 @@ def _layer(
             positions = positions.contiguous()
             Tensor.realize(inputs, positions)
             write(states, 0, firsts[0][number])
-            arrays = {"states": states, "inputs": inputs, "lengths": lengths}
-            arrays |= dict(zip(["cells"], others, strict=False))
             layer = None
             if known is not None and inputs.dtype == states.dtype == dtypes.float32:
-                own_functions = tuple(activations[number])
-                layer = known.layer(number, own_functions, options, is_reversed, bias, **arrays)
+                arrays = {"states": states, "inputs": inputs, "lengths": lengths}
+                arrays |= dict(zip(["cells"], others, strict=False))
+                own = tuple(activations[number])
+                layer = known.layer(number, own, options, is_flipped, bias, **arrays)
+            callables = list(map(_function, activations[number]))
             with tape.repeat(length, layer) as turn:
-
-                def keep(new: Tensor, old: Tensor) -> Tensor:
-                    if lengths is None:
-                        return new
-                    return (at(positions, turn) < lengths.reshape(-1, 1)).where(new, old)
-
-                callables = list(map(_function, activations[number]))
-                direction = _Direction(number, callables, other, keep)
+                direction = _Direction(number, callables, other, at(positions, turn), lengths)
                 state = at(states, turn)
                 new = cell(direction, at(inputs, turn), state, *others)
-                write(states, turn + 1, keep(new, state))
+                write(states, turn + 1, direction.keep(new, state))
 
-        y = states[1 : length + 1]
-        if lengths is not None:
-            y = (positions.unsqueeze(2) < lengths.reshape(1, -1, 1)).where(y, 0)
-        if is_reversed:
-            y = y.flip(0)
-        return y, at(states, length), *others
+        last = [at(states, length), *others]
+        y, *last = _within(lengths, positions, states[1 : length + 1], *last)
+        return ordered(y), *last
 
     first, *last = zip(*map(run, range(len(directions))), strict=True)
     y = Tensor.stack(*first, dim=1)
-    ends = [Tensor.stack(*each) for each in last]
+    stacked = [Tensor.stack(*each) for each in last]
     if is_batch_first:
         y = y.permute(2, 0, 1, 3)
-        ends = [each.transpose(0, 1) for each in ends]
-    return (y, *ends)
+        stacked = [each.transpose(0, 1) for each in stacked]
+    return (y, *stacked)
 
 
 def _first(given: Any, shape: Sequence[Any], dtype: Any, is_batch_first: bool) -> Tensor:
@@ -268,6 +277,33 @@ def _function(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not clip:
         return lambda x: function(x, *numbers)
     return lambda x: function(x.clamp(-clip, clip), *numbers)
+
+
+def _within(
+    lengths: Tensor | None, positions: Tensor, y: Tensor, *last: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the states behind all positions, and the last ones, with zeros where there are none.
+    As in onnxruntime, a sequence without positions has no last state.
+    """
+    if lengths is None:
+        return (y, *last)
+    y = (positions.unsqueeze(2) < lengths.reshape(1, -1, 1)).where(y, 0)
+    has_positions = (lengths > 0).reshape(-1, 1)
+    return (y, *(has_positions.where(each, 0) for each in last))
+
+
+def _order(is_reversed: bool, positions: Tensor, ends: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """Return what gives sequences the order of the turns, and results that of the positions. With
+    the ends of sequences, the first turn has these; else it has the last position.
+    """
+    if not is_reversed:
+        return lambda rows: rows
+    if ends is None:
+        return lambda rows: rows.flip(0)
+    ends = ends.reshape(1, -1)
+    sources = (positions < ends).where(ends - 1 - positions, positions).unsqueeze(1)
+    is_source = (sources == positions.unsqueeze(0)).unsqueeze(3)
+    return lambda rows: is_source.where(rows.unsqueeze(0), 0).sum(1)
 
 
 def at(tensor: Tensor, place: Any) -> Tensor:
@@ -334,7 +370,10 @@ def _lstm_of(
         if peepholes is not None:
             places = peepholes[own.number].reshape(3, size)
         for_input, for_output, for_forget = places
-        gates = (x + of_states(own.number, h)).contiguous().realize()
+        counted = h
+        if options.get("has_states"):
+            counted = own.without_ended(h)
+        gates = (x + of_states(own.number, counted)).contiguous().realize()
         input_, output, forget, new = gates.chunk(4, dim=-1)
         i = f(input_ + c * for_input)
         kept = 1 - i
@@ -425,11 +464,21 @@ def _quantized_product(weights: Tensor, scale: Tensor, zero: Tensor) -> _Product
 def _dynamic_quantize_lstm(
     x: Tensor, w: Tensor, r: Tensor, *inputs: Any, **options: Any
 ) -> tuple[Tensor, ...]:
-    """Microsoft's. Its weights are transposed, and have a scale for all or for each column."""
-    *others, w_scale, w_zero, r_scale, r_zero = inputs
+    """Microsoft's. Its weights are transposed, and have a scale for all or for each column.
+
+    Its page leaves open what is quantized together. onnxruntime takes the inputs up to the longest
+    sequence, and the states of a turn, of which a sequence that has ended has the result, 0. If
+    nothing reads the results of the turns, it has its last state. Each thread of onnxruntime takes
+    the rows of its own: this is what one thread computes.
+    """
+    bias, lengths, *others, w_scale, w_zero, r_scale, r_zero = inputs
+    if lengths is not None:
+        positions = Tensor.arange(largest(x.shape[0]))[: x.shape[0]].reshape(-1, 1, 1)
+        x = (positions < lengths.max()).where(x, 0)
+    options["is_quantized"] = True
     of_inputs = _quantized_product(w, w_scale, w_zero)
     of_states = _quantized_product(r, r_scale, r_zero)
-    return _lstm_of(x, of_inputs, of_states, r.shape[1], options, {}, *others)
+    return _lstm_of(x, of_inputs, of_states, r.shape[1], options, {}, bias, lengths, *others)
 
 
 OPERATORS: dict[str, Any] = {
