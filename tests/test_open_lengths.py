@@ -98,6 +98,8 @@ BATCHES = {
     "windows that may begin behind the end": "y = MaxPool<kernel_shape = [2], strides = [3], pads = [0, 1], ceil_mode = 1>(x)",
     "means of windows that cover all": "y = AveragePool<kernel_shape = [3], strides = [2], pads = [1, 1], ceil_mode = 1>(x)",
     "means with the border": "y = AveragePool<kernel_shape = [3], strides = [2], pads = [1, 0], ceil_mode = 1, count_include_pad = 1>(x)",
+    "twice SAME": 'c = Conv<auto_pad = "SAME_UPPER", strides = [2]>(x, w3) m = MaxPool<auto_pad = "SAME_LOWER", kernel_shape = [2], strides = [2]>(c) y = MaxPool<auto_pad = "SAME_UPPER", kernel_shape = [2]>(m)',
+    "halves of SAME beside the input": 'c = Conv<auto_pad = "SAME_LOWER", strides = [2]>(x, w3) e = Slice(x, v0, v2, v1) h = Slice(e, v0, last, v2, v2) y = Add(c, h)',
     "an odd scale": 'y = Resize<mode = "linear">(x, "", odd)',
     "a scale that rounds": 'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, "", fine)',
     "a scale that keeps short lengths": 'y = Resize<mode = "linear">(x, "", fifth)',
@@ -186,6 +188,57 @@ def test_nodes_with_two_lengths_that_a_call_chooses() -> None:
             check_close(f(x), expected({"x": x}))
 
     check_each(BATCHES, check)
+
+
+#: Windows with auto_pad: an operator, its inputs, the size and the gaps of a window, and more.
+WINDOWS = (
+    ("Conv", "x, w3", 3, 1, ""),
+    ("Conv", "x, w3", 3, 3, ""),
+    ("MaxPool", "x", 3, 1, ""),
+    ("MaxPool", "x", 2, 2, ", ceil_mode = 1"),
+    ("AveragePool", "x", 4, 1, ""),
+    ("AveragePool", "x", 3, 1, ", count_include_pad = 1"),
+    ("LpPool", "x", 3, 2, ", p = 1"),
+)
+
+
+def test_windows_that_auto_pad_pads() -> None:
+    """Of onnxruntime with the pads by ONNX's formula, since its own auto_pad has no gaps and no
+    steps that are wider than a window.
+    """
+    device = first_device("opencl")
+    cases = {}
+    for window in WINDOWS:
+        for step, mode in ((2, "SAME_UPPER"), (3, "SAME_LOWER"), (5, "SAME_UPPER")):
+            cases[f"{window} {step} {mode}"] = (*window, step, mode)
+    cases["no steps"] = (*WINDOWS[0], 1, "SAME_LOWER")
+
+    def check(name: str) -> None:
+        operator, inputs, size, gap, more, step, mode = cases[name]
+        rest = f"kernel_shape = [{size}], strides = [{step}]{more}"
+        if gap > 1:
+            rest += f", dilations = [{gap}]"
+        state = RANDOM.bit_generator.state
+        write(f'y = {operator}<auto_pad = "{mode}", {rest}>({inputs})', "batch", 4, "n")
+        f = program("opencl", batch=(1, 3), n=(3, 9)).on(device)
+        for batch, length in ((1, 3), (3, 9), (2, 6), (1, 5)):
+            x = RANDOM.standard_normal((batch, 4, length)).astype(np.float32)
+            least = (-(-length // step) - 1) * step + (size - 1) * gap + 1
+            pads = max(0, least - length)
+            first, last = pads // 2, pads - pads // 2
+            if mode == "SAME_LOWER":
+                first, last = last, first
+            own = rest.replace(", ceil_mode = 1", "")
+            with pytest.MonkeyPatch.context() as patch:
+                own_random = np.random.default_rng(0)
+                own_random.bit_generator.state = state  # the same filter
+                patch.setattr(f"{__name__}.RANDOM", own_random)
+                write(
+                    f"y = {operator}<pads = [{first}, {last}], {own}>({inputs})", batch, 4, length
+                )
+            check_close(f(x), expected({"x": x}))
+
+    check_each(cases, check)
 
 
 #: Nodes that compute y from x, of float32[batch, 4, n], where n is a multiple of 4.

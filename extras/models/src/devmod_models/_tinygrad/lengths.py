@@ -27,6 +27,7 @@ __all__ = [
     "largest_of_windows",
     "pool",
     "reshape",
+    "same_pads",
     "scatter_nd",
     "slice_of",
     "taken",
@@ -128,6 +129,7 @@ def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tenso
         return _own_pool(self, kernel, stride, dilation)
     steps = make_tuple(stride, count)
     gaps = make_tuple(dilation, count)
+    lengths = [*map(_plain, lengths)]
     rest = [None] * (self.ndim - count)
     places: list[Any] = []
     sides: list[Any] = []
@@ -163,6 +165,23 @@ def pool(self: Tensor, kernel: Any, stride: Any = 1, dilation: Any = 1) -> Tenso
     return x.permute(order)
 
 
+def _plain(length: Any) -> Any:
+    """Return a length whose remainders are differences, so that those of its padding cancel."""
+    if isinstance(length, int):
+        return length
+    remainders = {}
+    for each in length.toposort():
+        if each.op in (Ops.FLOORMOD, Ops.CMOD):
+            whole, divisor = each.src
+            remainders[each] = whole - whole // divisor * divisor
+    if not remainders:
+        return length
+    result: Any = 0
+    for factors, number in polynomial(length.substitute(remainders)).items():
+        result = result + prod(factors) * number
+    return ssimplify(result)
+
+
 def ceil_pads(
     self: Tensor, pads: Any, kernel: Any, stride: Any = 1, dilation: Any = 1
 ) -> list[Any]:
@@ -184,6 +203,33 @@ def ceil_pads(
         last = (length + (before + more - 1)) // step
         result.append((before, ssimplify(last * step - length + (span - before))))
     return [each for pair in reversed(result) for each in pair]
+
+
+def same_pads(sides: Any, kernel: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a node with pads in the place of auto_pad, by which it has a window for
+    each step of an axis. tinygrad's forget gaps, and crop an axis whose steps are wider than a
+    window.
+    """
+    count = len(sides)
+    own = {**options, "ceil_mode": 0}
+    mode = own.pop("auto_pad")
+    if "ceil_mode" not in options:
+        del own["ceil_mode"]
+    pads = []
+    steps = make_tuple(options.get("strides") or 1, count)
+    gaps = make_tuple(options.get("dilations") or 1, count)
+    for length, size, step, gap in zip(sides, kernel, steps, gaps, strict=True):
+        # The last window begins so many elements before the end.
+        rest = (length + step - 1) % step + 1
+        excess = smax(gap * (size - 1) + 1 - rest, 0)
+        before = (excess + (mode == "SAME_LOWER")) // 2
+        after = excess - before
+        if not isinstance(length, int) and step > 1:
+            # No window has these: with them, each has an end, and their number is a simple one.
+            after = gap * (size - 1) + step - rest - before
+        pads.append((ssimplify(before), ssimplify(after)))
+    own["pads"] = [each for pair in zip(*pads, strict=True) for each in pair]
+    return own
 
 
 def cum_sum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Tensor:

@@ -64,7 +64,7 @@ from devmod_models._tinygrad.check import (
 )
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.half import Precision, halved
-from devmod_models._tinygrad.lengths import ceil_pads, pool
+from devmod_models._tinygrad.lengths import ceil_pads, pool, same_pads
 from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
@@ -111,6 +111,12 @@ _ARITHMETIC: dict[str, Any] = {
     "Where": lambda condition, a, b: a if condition else b,
 }
 #: Operators whose results have the elements of their first input.
+#: The operators with windows that auto_pad may pad, and which input has a filter of their size.
+_WINDOWS = {
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 0),
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), 1),
+    "QLinearConv": 3,
+}
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 #: Operators that move the elements of their first input. Lengths say where to.
 _MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
@@ -275,12 +281,21 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                     options[key] = _tensor(each)
             if node.operator == "DynamicQuantizeLSTM":
                 options["has_states"] = bool(node.outputs[0])
+            if node.operator in _WINDOWS and str(options.get("auto_pad")).startswith("SAME"):
+                options = self._padded(node, options)
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, names, node.outputs, options),)
             self({})
         self._check_size(node)
         self._precision.leave(node, names, self.graph_values)
         self._divide(node)
+
+    def _padded(self, node: Node, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a node with the pads of its windows."""
+        kernel = options.get("kernel_shape")
+        if kernel is None:
+            kernel = self.graph_values[node.inputs[_WINDOWS[node.operator]]].shape[2:]
+        return same_pads(self.graph_values[node.inputs[0]].shape[2:], kernel, options)
 
     def _divide(self, node: Node) -> None:
         """Give the results of a node arrays of their own if a kernel would have too many operations
