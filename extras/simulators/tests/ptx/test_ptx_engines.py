@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -298,9 +299,10 @@ def test_without_llvmlite_kernels_are_interpreted(
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="others have no such processor")
+@pytest.mark.volume_but("32")
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_a_processor_without_gathers(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "processor", lambda: ("x86-64", ""))
+    """It has other registers for vectors than this one, whose code comes first."""
     number = {8: "%h", 16: "%h", 32: "%w", 64: "%z"}[width]
     body = f"""
     .reg .b16 %h; .reg .b32 %w;
@@ -310,14 +312,16 @@ def test_a_processor_without_gathers(width: int, monkeypatch: pytest.MonkeyPatch
     mad.lo.u32 %t, %v, 5, 3; rem.u32 %t, %t, 48; mul.wide.u32 %y, %t, {width // 8};
     add.u64 %y, %x, %y; @%p st.global.b{width} [%y+{6 * width}], {number};
     """
-    out = np.arange(96, dtype=f"u{width // 8}")
-    run_ptx(f"{HEAD}{body} ret; }}", "k", 1, 48, [out])
     expected = np.arange(96)
     threads = np.arange(48)
     expected[48 + (5 * threads + 3) % 48] = threads ^ 5
     expected[48 + (5 * (9 ^ 5) + 3) % 48] = 48 + (5 * (9 ^ 5) + 3) % 48
-    assert out.tolist() == expected.tolist()
-    assert executed() == (1, 0)
+    for processor in (jit.processor(), ("x86-64", "")):
+        monkeypatch.setattr(jit, "processor", lambda found=processor: found)
+        out = np.arange(96, dtype=f"u{width // 8}")
+        run_ptx(f"{HEAD}{body} ret; }}", "k", 1, 48, [out])
+        assert out.tolist() == expected.tolist()
+    assert executed() == (2, 0)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="others convert halves")
@@ -343,12 +347,10 @@ def test_a_processor_without_conversions_of_halves(monkeypatch: pytest.MonkeyPat
     assert executed() == (1, 0)
 
 
-def test_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged entry is compiled once more."""
-    body = "st.global.u32 [%y], %v;"
-    launched(body, 1, 2)
-    (entry,) = (tmp_path / "cache").rglob("*.bin")
-    parsed = []
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the texts that LLVM parses, in a process that has compiled nothing yet."""
+    texts = []
     binding = jit.llvm()
     parse = binding.parse_assembly
 
@@ -357,15 +359,40 @@ def test_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             return getattr(binding, name)
 
         def parse_assembly(self, text: str) -> object:
-            parsed.append(text)
+            texts.append(text)
             return parse(text)
 
     monkeypatch.setattr(jit, "llvm", Counted)
+    monkeypatch.setattr(jit, "_linked", {})
+    return texts
+
+
+def test_code_is_cached(parsed: list[str], tmp_path: Path) -> None:
+    """A damaged entry is compiled once more."""
+    body = "st.global.u32 [%y], %v;"
+    launched(body, 1, 2)
+    of_kernel_and_store = list((tmp_path / "cache").rglob("*.bin"))
+    assert len(of_kernel_and_store) == 2
+    parsed.clear()
     launched(body, 1, 2)
     assert parsed == [""]
-    entry.write_bytes(entry.read_bytes()[:-1])
+    for entry in of_kernel_and_store:
+        entry.write_bytes(entry.read_bytes()[:-1])
     assert launched(body, 1, 2).tolist() == [0, 1]
     assert [bool(text) for text in parsed] == [False, True, False]
+
+
+@pytest.mark.volume_but
+def test_kernels_share_the_functions_of_their_accesses(parsed: list[str]) -> None:
+    """The text of a function does not depend on what its first kernel has before the access."""
+    bodies = ["mul.lo.u32 %t, %v, 5; add.u32 %v, %t, 7;", "", "ld.global.u32 %v, [%x+4];"]
+    results = []
+    for each in bodies:
+        jit._linked.clear()  # as in another process with this cache
+        results.append(launched(f"{each} st.global.u32 [%y], %v;", 1, 3).tolist())
+    assert results == [[7, 12, 17], [0, 1, 2], [0, 0, 0]]
+    functions = re.findall(r"define .*@(devmod_\w+)", "".join(parsed))
+    assert functions == ["devmod_store_global_32x1", "devmod_load_global_32x1"]
 
 
 def test_blocks_run_on_all_cores_and_the_first_fault_is_named(

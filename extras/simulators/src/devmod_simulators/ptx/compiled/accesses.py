@@ -122,6 +122,7 @@ class Access:
         """Return the access of the same form in a function of its own."""
         other = copy(self)
         other.number, other.address, other.lane = "%site", "%address", "%lane"
+        other.done = self.e.label()
         return other
 
     @property
@@ -306,21 +307,21 @@ class _Ways:
 
 
 def _called(e: Emitter, access: Access, mask: str, values: list[str] | None = None) -> list[str]:
-    """Call the function for accesses of a form, which the text has once."""
+    """Call the function for accesses of a form, which all kernels share."""
     kind = vector(access.width)
     stored = values or []
     kinds = [] if stored else [kind] * access.count
-    name = f"{'store' if stored else 'load'}_{access.form}"
+    name = f"devmod_{'store' if stored else 'load'}_{access.form}"
     result = f"{{{', '.join([*kinds, 'i32'])}}}"
     if name not in e.functions:
         parameters = [f"%value{part}" for part in range(len(stored))]
         more = "".join(f", {kind} {each}" for each in parameters)
         head = f"ptr %c, ptr %w, i32 %site, i32 %lane, {vector(64)} %address, {vector(1)} %mask"
-        with e.function(name, f"define internal fastcc {result} @{name}({head}{more})"):
+        with e.function(name, f"{result} @{name}({head}{more})"):
             _anywhere(e, access.outlined(), "%mask", parameters, result)
     more = "".join(f", {kind} {each}" for each in stored)
     whole = e.op(
-        f"call fastcc {result} @{name}(ptr %c, ptr %w, i32 {access.number}, i32 {access.lane}, "
+        f"call {result} @{name}(ptr %c, ptr %w, i32 {access.number}, i32 {access.lane}, "
         f"{vector(64)} {access.address}, {vector(1)} {mask}{more})"
     )
     e.fails(e.op(f"extractvalue {result} {whole}, {len(kinds)}"))
@@ -329,10 +330,9 @@ def _called(e: Emitter, access: Access, mask: str, values: list[str] | None = No
 
 def _anywhere(e: Emitter, access: Access, mask: str, values: list[str], result: str) -> None:
     """Add the body of such a function: for lanes in a row, in the range that the instruction has
-    met, and for others.
+    met, for lanes at one address, and for others.
     """
-    ways = _Ways(e, access, mask)
-    ways.leave(_row(e, access, ways.first, values), ways.label)
+    ways = _near(e, access, mask, values)
     slow = ways.when(access.has_all(mask, ways.start, ways.places))
     ways.leave(access.scatter(mask, values) if values else access.gathered(mask), slow)
     ways.leave(_slow(e, access, mask, values))
@@ -345,6 +345,24 @@ def _anywhere(e: Emitter, access: Access, mask: str, values: list[str], result: 
     e.line("fault:")
     whole = e.op(f"insertvalue {result} poison, i32 1, {len(loaded)}")
     e.line(f"ret {result} {whole}")
+
+
+def _near(e: Emitter, access: Access, mask: str, values: list[str]) -> _Ways:
+    """Begin an access with the ways for lanes in a row and, if it loads, at one address."""
+    ways = _Ways(e, access, mask)
+    ways.leave(_row(e, access, ways.first, values), ways.label)
+    if not values:
+        same = e.op(f"icmp eq {vector(64)} {ways.distances}, zeroinitializer")
+        is_one = e.op(f"icmp eq i8 {e.op(f'bitcast {vector(1)} {same} to i8')}, -1")
+        others = ways.when(e.op(f"and i1 {is_one}, {ways.one}"))
+        place, element = access.host(ways.first), f"i{access.width}"
+        loaded = []
+        for part in range(access.count):
+            at = e.at(place, part * access.width // 8)
+            value = e.op(f"load {element}, ptr {at}, align {access.width // 8}")
+            loaded.append(e.splat(value, element))
+        ways.leave(loaded, others)
+    return ways
 
 
 def _row(e: Emitter, access: Access, first: str, values: list[str]) -> list[str]:
@@ -377,19 +395,7 @@ def load(e: Emitter, access: Access, mask: str) -> list[str]:
         return _slow(e, access, mask, [])
     if not e.inlines:
         return _called(e, access, mask)
-    ways = _Ways(e, access, mask)
-    ways.leave(_row(e, access, ways.first, []), ways.label)
-    same = e.op(f"icmp eq {vector(64)} {ways.distances}, zeroinitializer")
-    is_one = e.op(f"icmp eq i8 {e.op(f'bitcast {vector(1)} {same} to i8')}, -1")
-    others = ways.when(e.op(f"and i1 {is_one}, {ways.one}"))
-    place = access.host(ways.first)
-    values = []
-    for part in range(access.count):
-        at = e.at(place, part * access.width // 8)
-        element = f"i{access.width}"
-        value = e.op(f"load {element}, ptr {at}, align {access.width // 8}")
-        values.append(e.splat(value, element))
-    ways.leave(values, others)
+    ways = _near(e, access, mask, [])
     ways.leave(_called(e, access, mask))
     return ways.joined()
 
@@ -401,8 +407,7 @@ def store(e: Emitter, access: Access, mask: str, values: list[str]) -> None:
     elif not e.inlines:
         _called(e, access, mask, values)
     else:
-        ways = _Ways(e, access, mask)
-        ways.leave(_row(e, access, ways.first, values), ways.label)
+        ways = _near(e, access, mask, values)
         ways.leave(_called(e, access, mask, values))
         ways.joined()
 

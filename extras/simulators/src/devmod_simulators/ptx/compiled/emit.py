@@ -147,10 +147,10 @@ class Emitter:
     def __init__(self, program: Program, *, inlines: bool = False) -> None:
         self.program = program
         self.graph = Graph(program)
-        #: Whether each access has its own code, and not a call of a function for its form: that is
-        #: compiled in a fifth of the time.
+        #: Whether each access has its own code, and not a call of a function for its form, which is
+        #: compiled in half the time.
         self.inlines = inlines or self.graph.count > MOST_IMPROVED
-        #: Other functions of the text, by their names.
+        #: The functions that the text calls, by their names: each as a text of its own.
         self.functions: dict[str, str] = {}
         self.names = 0
         self.sites: list[context.Site] = []
@@ -249,13 +249,16 @@ class Emitter:
 
     @contextmanager
     def function(self, name: str, head: str) -> Iterator[None]:
-        """Let what is emitted be a function, which has its own `fault`."""
-        before = self.region, self.in_tail, self.slots
-        self.region, self.in_tail, self.slots = Region(-1), False, {}
+        """Let what is emitted be a function, which has its own `fault`. Its text is the same for
+        all kernels.
+        """
+        before = self.region, self.in_tail, self.slots, self.data, self.names
+        self.region, self.in_tail, self.slots, self.data, self.names = Region(-1), False, {}, {}, 0
         yield
-        lines = [f"{head} {{", "entry:", *self._slots(), "br label %body", "body:"]
-        self.functions[name] = "\n".join([*lines, *self.region.lines, "}"])
-        self.region, self.in_tail, self.slots = before
+        lines = [f"define {head} {{", "entry:", *self._slots(), "br label %body", "body:"]
+        self.functions[name] = "\n".join([*self.data, *lines, *self.region.lines, "}\n"])
+        self.region, self.in_tail, self.slots, self.data, self.names = before
+        self.declare(f"declare {head}")
 
     def fails(self, state: str) -> None:
         """Return from the function where a state is not 0."""
@@ -631,9 +634,7 @@ ret void
             if region.number in starts:
                 function += self._unit_head(starts[region.number])
             function += self._region_text(region)
-        self.text = (
-            "\n".join([*self.data, *self.functions.values(), self._queue(), *function, "}"]) + "\n"
-        )
+        self.text = "\n".join([*self.data, self._queue(), *function, "}"]) + "\n"
 
     def _live(self, heads: dict[int, int]) -> None:
         """Find the registers that each region must store: those that live behind it."""

@@ -26,6 +26,7 @@ from devmod_simulators.ptx.compiled.jit import (
     Code,
     compile_text,
     give_up,
+    link,
     llvm,
     missing,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from devmod_simulators.ptx.columns import Launch
     from devmod_simulators.ptx.compiled.bounds import LimitsOf
+    from devmod_simulators.ptx.compiled.emit import Emitter
     from devmod_simulators.ptx.memory import Arena
     from devmod_simulators.ptx.program import Program
     from devmod_simulators.ptx.ptx_types import Instruction
@@ -55,8 +57,9 @@ MANY_WITH_LOOPS = 4000
 MANY_THREADS = 1 << 18
 #: The seconds that compilation takes for each instruction.
 COMPILE_SECONDS = 100e-6
-#: Seconds of execution after which a kernel is worth better code.
-_LONG = 0.1
+#: The seconds that better code takes for each instruction. A kernel that has run for as long is
+#: worth it.
+IMPROVE_SECONDS = 700e-6
 #: What a form raises that the interpreter may know, as for its own decoders.
 _UNKNOWN_FORMS = (RuntimeError, LookupError, AttributeError, ValueError, TypeError)
 #: The most seconds for which a small kernel waits for the compilation of another one.
@@ -154,6 +157,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _machine_code(emitter: Emitter, level: int) -> Code:
+    """Return the machine code of a kernel, after that of the functions which it calls."""
+    for name, text in emitter.functions.items():
+        link(name, text)
+    return compile_text(emitter.text, level)
+
+
 class CompiledKernel:
     """A kernel for this process."""
 
@@ -166,7 +176,7 @@ class CompiledKernel:
         self.emitter = emitter
         self.sites = (context.Site * max(len(emitter.sites), 1))(*emitter.sites)
         self.waits = (context.Wait * max(len(emitter.waits), 1))(*emitter.waits)
-        self.codes: list[Code] = [compile_text(emitter.text, FIRST)]
+        self.codes: list[Code] = [_machine_code(emitter, FIRST)]
         self.seconds = 0.0
         self.kernel = Kernel(
             run=self.codes[0].address,
@@ -201,12 +211,12 @@ class CompiledKernel:
         before = self.seconds
         self.seconds += seconds
         is_small = self.emitter.graph.count <= MOST_IMPROVED
-        if is_small and before < _LONG <= self.seconds:
+        if is_small and before < self.emitter.graph.count * IMPROVE_SECONDS <= self.seconds:
             submit(self.improve)
 
     def improve(self) -> None:
         """Compile once more."""
-        code = compile_text(translate(self.program, inlines=True).text, BETTER)
+        code = _machine_code(translate(self.program, inlines=True), BETTER)
         self.codes.append(code)
         self.kernel.run = code.address
 
