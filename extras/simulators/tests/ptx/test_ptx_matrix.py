@@ -145,28 +145,12 @@ MMA = """extern "C" __global__ void k(const unsigned *a, const unsigned *b, unsi
 }"""
 
 
-@pytest.mark.parametrize(
-    ("kinds", "shape", "count", "each", "dtype"),
-    [
-        ("f32.bf16.bf16.f32", (16, 8, 8), 2, 2, ml_dtypes.bfloat16),
-        ("f32.bf16.bf16.f32", (16, 8, 16), 4, 2, ml_dtypes.bfloat16),
-        ("f32.tf32.tf32.f32", (16, 8, 4), 2, 1, np.float32),
-        ("f32.tf32.tf32.f32", (16, 8, 8), 4, 1, np.float32),
-        ("s32.s8.s8.s32", (16, 8, 16), 2, 4, np.int8),
-        ("s32.u8.u8.s32", (16, 8, 32), 4, 4, np.uint8),
-        ("f32.e4m3.e4m3.f32", (16, 8, 32), 4, 4, ml_dtypes.float8_e4m3fn),
-        ("f32.e5m2.e5m2.f32", (16, 8, 32), 4, 4, ml_dtypes.float8_e5m2),
-    ],
-)
-def test_mma_of_other_types(
-    kinds: str, shape: tuple[int, int, int], count: int, each: int, dtype: Any
-) -> None:
+def products(kinds: str, shape: tuple[int, int, int], a: Any, b: Any, threads: int = 64) -> Any:
+    """Return the products of two pairs of matrices, each by a warp."""
     m, n, k = shape
-    random = np.random.default_rng(3)
-    a, b = (
-        random.integers(0 if dtype is np.uint8 else -9, 9, (2, *size)).astype(dtype)
-        for size in ((m, k), (k, n))
-    )
+    dtype = a.dtype
+    each = 4 // dtype.itemsize
+    count = m * k // 32 // each
     # The manual's tables, element by element.
     left, right = np.zeros((2, 32, count, each), dtype), np.zeros((2, 32, count // 2, each), dtype)
     for lane in range(32):
@@ -198,13 +182,75 @@ def test_mma_of_other_types(
     d = run_source(
         source,
         1,
-        64,
+        threads,
         [left, right, np.zeros((2, 32, 4), np.int32 if kinds.startswith("s32") else np.float32)],
     )
-    expected = a.astype(np.float64) @ b.astype(np.float64)
+    result = np.zeros((2, m, n), d.dtype)
     for lane in range(32):
         for number in range(4):
-            assert_array_equal(
-                d[:, lane, number],
-                expected[:, lane // 4 + 8 * (number // 2), lane % 4 * 2 + number % 2],
-            )
+            place = (lane // 4 + 8 * (number // 2), lane % 4 * 2 + number % 2)
+            result[:, *place] = d[:, lane, number]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shape", "dtype"),
+    [
+        ("f32.bf16.bf16.f32", (16, 8, 8), ml_dtypes.bfloat16),
+        ("f32.bf16.bf16.f32", (16, 8, 16), ml_dtypes.bfloat16),
+        ("f32.tf32.tf32.f32", (16, 8, 4), np.float32),
+        ("f32.tf32.tf32.f32", (16, 8, 8), np.float32),
+        ("s32.s8.s8.s32", (16, 8, 16), np.int8),
+        ("s32.u8.u8.s32", (16, 8, 32), np.uint8),
+        ("f32.e4m3.e4m3.f32", (16, 8, 32), ml_dtypes.float8_e4m3fn),
+        ("f32.e5m2.e5m2.f32", (16, 8, 32), ml_dtypes.float8_e5m2),
+    ],
+)
+def test_mma_of_other_types(kinds: str, shape: tuple[int, int, int], dtype: Any) -> None:
+    m, n, k = shape
+    random = np.random.default_rng(3)
+    a, b = (
+        random.integers(0 if dtype is np.uint8 else -9, 9, (2, *size)).astype(dtype)
+        for size in ((m, k), (k, n))
+    )
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    assert_array_equal(products(kinds, shape, a, b), expected)
+
+
+@pytest.mark.volume_but("f32.f16.f16.f32-shape0-float16")
+@pytest.mark.parametrize(
+    ("kinds", "shape", "dtype"),
+    [
+        ("f32.f16.f16.f32", (16, 8, 16), np.float16),
+        ("f32.bf16.bf16.f32", (16, 8, 16), ml_dtypes.bfloat16),
+        ("f32.tf32.tf32.f32", (16, 8, 8), np.float32),
+        ("f32.e4m3.e4m3.f32", (16, 8, 32), ml_dtypes.float8_e4m3fn),
+        ("f32.e5m2.e5m2.f32", (16, 8, 32), ml_dtypes.float8_e5m2),
+    ],
+)
+def test_mma_adds_the_products_in_order(
+    kinds: str, shape: tuple[int, int, int], dtype: Any
+) -> None:
+    """Of any bits: each sum is rounded once. The second warp has 16 threads."""
+    m, n, k = shape
+    random = np.random.default_rng(5)
+    a, b = (
+        random.integers(0, 256, (2, *size, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+        for size in ((m, k), (k, n))
+    )
+    if dtype is np.float32:
+        # A tf32 has 10 bits behind the point.
+        a, b = ((each.view(np.uint32) & 0xFFFFE000).view(np.float32) for each in (a, b))
+    # Threads that are not there have zeros, and no results.
+    d = products(kinds, shape, a, b, 48)
+    there = a.astype(np.float32), b.astype(np.float32)
+    there[0][1, 4:8] = there[0][1, 12:] = 0
+    there[1][1, :, 4:] = 0
+    with np.errstate(all="ignore"):
+        for number, row, column in np.ndindex(2, m, n):
+            total = np.float32(0)
+            for place in range(k):
+                total += there[0][number, row, place] * there[1][number, place, column]
+            if number and row % 8 >= 4:
+                total = np.float32(0)
+            assert_array_equal(d[number, row, column], total)

@@ -190,7 +190,11 @@ def _runtime(major: int) -> StandinLibrary:
 cubins = StandinLibrary("libdevmod_cubins.so.1", (_PACKAGE / "shims",), "", ())
 #: What kernels that LLVM compiles share.
 engine = StandinLibrary(
-    "libdevmod_engine.so.1", (_PACKAGE / "ptx" / "compiled",), "", (), options=("-O2",)
+    "libdevmod_engine.so.1",
+    (_PACKAGE / "ptx" / "compiled",),
+    "",
+    (),
+    options=("-O3", "-ffp-contract=off"),
 )
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
 libcuda = DriverLibrary(

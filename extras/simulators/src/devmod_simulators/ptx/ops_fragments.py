@@ -27,22 +27,25 @@ if TYPE_CHECKING:
     from devmod_simulators.ptx.ops_warp import Warps
 
 
+def fragment_places(decoder: Decoder, count: int) -> tuple[Array, Array]:
+    """Return the places of the elements of wmma.load and wmma.store, `count` for each lane: along
+    a row of memory, and across.
+    """
+    m, n, k = shape_of(decoder)
+    size = {"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n))
+    rows, columns = places_in_rows(*size, count)
+    if decoder.has("row"):
+        return columns, rows
+    return rows, columns
+
+
 def _elements(
     decoder: Decoder, parts: list[Any], operand: int
 ) -> tuple[str, DType, Callable[[Lanes], list[Array]]]:
     """Return the space and the type of a fragment's elements, and the function that computes the
     addresses of each lane's ones.
     """
-    m, n, k = shape_of(decoder)
-    rows, columns = places_in_rows(
-        *{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)),
-        len(parts) * values_in_register(decoder.type),
-    )
-    minor = rows
-    major = columns
-    if decoder.has("row"):
-        minor = columns
-        major = rows
+    minor, major = fragment_places(decoder, len(parts) * values_in_register(decoder.type))
     named, _, _ = decoder.base(operand)
     address = decoder.address(operand)
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from devmod_simulators.ptx.decoder import Decoder, put_all
+from devmod_simulators.ptx.decoder import Decoder, Source, put_all
 from devmod_simulators.ptx.formats import reader
 from devmod_simulators.ptx.lanes import Lanes
 from devmod_simulators.ptx.ptx_types import (
@@ -115,54 +115,67 @@ def places_in_rows(rows: int, columns: int, count: int) -> tuple[Array, Array]:
 
 
 def product(a: Array, b: Array, c: Array) -> Array:
-    """Return the products plus a matrix for each warp."""
-    if a.dtype.kind == "f":
-        return np.matmul(a, b).astype(c.dtype) + c
-    return np.matmul(a.astype(F64), b.astype(F64)).astype(S64) + c
+    """Return the products plus a matrix for each warp. Floats are added in the order of the columns
+    of the first one, with one rounding each: compiled code does the same.
+    """
+    if a.dtype.kind != "f":
+        return np.matmul(a.astype(F64), b.astype(F64)).astype(S64) + c
+    total = a[:, :, 0, None] * b[:, None, 0]
+    for number in range(1, a.shape[2]):
+        total += a[:, :, number, None] * b[:, None, number]
+    return total.astype(c.dtype) + c
+
+
+class Product:
+    """The operands of mma.sync and wmma.mma.sync, with the places of their elements."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        m, n, k = self.shape = shape_of(decoder)
+        kinds = decoder.types
+        if decoder.has("e4m3") or decoder.has("e5m2"):
+            kinds = decoder.parts[-4:]
+        if len(kinds) == 2 and decoder.root == "wmma":
+            # wmma of halves names the accumulators alone.
+            kinds = [kinds[0], "f16", "f16", kinds[1]]
+        if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
+            raise decoder.unsupported()
+        self.kind, *operand_kinds = kinds
+        self.parts = decoder.vector(0)
+        a, b, c = self.operands = [
+            Fragment(decoder, number, kind, rows, columns)
+            for number, kind, rows, columns in zip(
+                (1, 2, 3), operand_kinds, (m, k, m), (k, n, n), strict=True
+            )
+        ]
+        if decoder.root == "wmma":
+            for each in self.operands:
+                each.places = places_in_rows(each.rows, each.columns, each.count)
+        else:
+            if not decoder.has("row") or not decoder.has("col") or (m == 8 and a.kind == "f16"):
+                raise decoder.unsupported()
+            a.places = places_a(a.kind, len(a.parts))
+            if m == 8:
+                _, columns = a.places
+                a.places = np.repeat(_GROUP[:, None], columns.shape[1], axis=1), columns
+            b.places = places_b(b.kind, len(b.parts))
+            c.places = places_c(c.count)
+        self.clamps = decoder.has("satfinite") and self.kind == "s32"
 
 
 def multiply(decoder: Decoder) -> Run:
     """Decode mma.sync and wmma.mma.sync."""
-    m, n, k = shape_of(decoder)
-    kinds = decoder.types
-    if decoder.has("e4m3") or decoder.has("e5m2"):
-        kinds = decoder.parts[-4:]
-    if len(kinds) == 2 and decoder.root == "wmma":
-        # wmma of halves names the accumulators alone.
-        kinds = [kinds[0], "f16", "f16", kinds[1]]
-    if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
-        raise decoder.unsupported()
-    d_kind, *operand_kinds = kinds
-    targets = [decoder.target(part, register_type(d_kind)) for part in decoder.vector(0)]
-    a, b, c = (
-        Fragment(decoder, number, kind, rows, columns)
-        for number, kind, rows, columns in zip(
-            (1, 2, 3), operand_kinds, (m, k, m), (k, n, n), strict=True
-        )
-    )
-    if decoder.root == "wmma":
-        for each in (a, b, c):
-            each.places = places_in_rows(each.rows, each.columns, each.count)
-    else:
-        if not decoder.has("row") or not decoder.has("col") or (m == 8 and a.kind == "f16"):
-            raise decoder.unsupported()
-        a.places = places_a(a.kind, len(a.sources))
-        if m == 8:
-            _, columns = a.places
-            a.places = np.repeat(_GROUP[:, None], columns.shape[1], axis=1), columns
-        b.places = places_b(b.kind, len(b.sources))
-        c.places = places_c(c.count)
-    clamp = decoder.has("satfinite") and d_kind == "s32"
+    whole = Product(decoder)
+    targets = [decoder.target(part, register_type(whole.kind)) for part in whole.parts]
+    sources = [each.sources(decoder) for each in whole.operands]
+    rows, columns = whole.operands[2].places
 
     def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
-        result = product(
-            a.of_warps(lanes, warps), b.of_warps(lanes, warps), c.of_warps(lanes, warps)
-        )
-        if clamp:
+        operands = zip(whole.operands, sources, strict=True)
+        result = product(*(each.of_warps(lanes, warps, own) for each, own in operands))
+        if whole.clamps:
             result = np.clip(result, -(2**31), 2**31 - 1)
-        rows, columns = c.places
         values = result[:, rows, columns].reshape(warps.count * 32, -1)[warps.slots]
-        put_all(lanes, targets, packed(values, d_kind))
+        put_all(lanes, targets, packed(values, whole.kind))
 
     return run
 
@@ -173,17 +186,20 @@ class Fragment:
     places: tuple[Array, Array]
 
     def __init__(self, decoder: Decoder, operand: int, kind: str, rows: int, columns: int) -> None:
-        dtype = register_type(kind)
         self.kind = kind
         self.rows = rows
         self.columns = columns
-        self.sources = [decoder.source(part, dtype) for part in decoder.vector(operand)]
+        self.parts = decoder.vector(operand)
         #: The elements of a lane.
-        self.count = len(self.sources) * values_in_register(kind)
+        self.count = len(self.parts) * values_in_register(kind)
 
-    def of_warps(self, lanes: Lanes, warps: "Warps") -> Array:
+    def sources(self, decoder: Decoder) -> list[Source]:
+        """Return the functions that read the registers."""
+        return [decoder.source(part, register_type(self.kind)) for part in self.parts]
+
+    def of_warps(self, lanes: Lanes, warps: "Warps", sources: list[Source]) -> Array:
         """Return the matrix of each warp."""
-        values = elements([source(lanes) for source in self.sources], self.kind)
+        values = elements([source(lanes) for source in sources], self.kind)
         table = np.zeros((warps.count * 32, values.shape[1]), values.dtype)
         table[warps.slots] = values
         rows, columns = self.places

@@ -62,7 +62,13 @@ FUNCTIONS = (
     "approximate",
     "assertion",
     "copy",
+    "product",
+    "matrix",
 )
+#: The kinds of the elements of matrices.
+ELEMENTS = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "f64", "s8", "u8", "s32")
+#: The most elements of a matrix.
+MOST_ELEMENTS = 1024
 #: The functions of NumPy that engine.c calls.
 LOOPS = ("sin", "cos", "log2", "exp2", "tanh")
 

@@ -845,6 +845,173 @@ float engine_half_of_float(float value) {
     return result;
 }
 
+/* Products of matrices. The elements of an operand: their kind (ELEMENTS in context.py), the
+ * registers of a lane, its elements, the places of the registers in a warp, and the places of the
+ * elements of each lane in the matrix. */
+
+enum { F16, BF16, TF32, F32, E4M3, E5M2, F64, S8, U8, S32 };
+enum { MOST_ELEMENTS = 1024 };
+
+typedef struct {
+    const uint32_t *registers, *places;
+    uint32_t kind, elements, size;
+} Fragment;
+
+static const uint32_t *fragment_of(const uint32_t *table, Fragment *f) {
+    static const uint32_t sizes[] = {2, 2, 4, 4, 1, 1, 8, 1, 1, 4};
+    f->kind = table[0];
+    f->elements = table[2];
+    f->size = sizes[f->kind];
+    f->registers = table + 3;
+    f->places = f->registers + table[1];
+    return f->places + WARP * f->elements;
+}
+
+static uint8_t *element_of(const Fragment *f, Warp *w, uint32_t lane, uint32_t number) {
+    uint32_t width = f->kind == F64 ? 8 : 4, byte = number * f->size;
+    return (uint8_t *)w + f->registers[byte / width] + lane * width + byte % width;
+}
+
+static float float_of_bits(uint32_t bits) {
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+static float float_at(const uint8_t *at, uint32_t kind) {
+    uint16_t half = at[0];
+    uint32_t word;
+    switch (kind) {
+    case E4M3:
+        word = half & 0x7f;
+        if (word == 0x7f)
+            return NAN;
+        return (half & 0x80 ? -1.0f : 1.0f) *
+               (word < 8 ? (float)word * 0x1p-9f
+                         : float_of_bits((word << 20) + ((127u - 7u) << 23)));
+    case E5M2:
+        return engine_float_of_half(float_of_bits((uint32_t)half << 8));
+    case F16:
+        memcpy(&half, at, sizeof half);
+        return engine_float_of_half(float_of_bits(half));
+    case BF16:
+        memcpy(&half, at, sizeof half);
+        return float_of_bits((uint32_t)half << 16);
+    default:
+        memcpy(&word, at, sizeof word);
+        return float_of_bits(kind == TF32 ? word & 0xffffe000 : word);
+    }
+}
+
+static double double_at(const uint8_t *at, uint32_t kind) {
+    double result;
+    (void)kind;
+    memcpy(&result, at, sizeof result);
+    return result;
+}
+
+static int64_t integer_at(const uint8_t *at, uint32_t kind) {
+    int32_t word;
+    if (kind != S32)
+        return kind == S8 ? (int8_t)*at : *at;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+static void put_float(uint8_t *at, float value, uint32_t kind, uint32_t clamps) {
+    (void)clamps;
+    if (kind == F16) {
+        uint32_t bits, wide;
+        float half = engine_half_of_float(value);
+        memcpy(&bits, &half, sizeof bits);
+        memcpy(&wide, &value, sizeof wide);
+        if (value != value)
+            bits |= wide >> 13 & 0x3ff;
+        memcpy(at, &bits, 2);
+    } else {
+        memcpy(at, &value, sizeof value);
+    }
+}
+
+static void put_double(uint8_t *at, double value, uint32_t kind, uint32_t clamps) {
+    (void)kind, (void)clamps;
+    memcpy(at, &value, sizeof value);
+}
+
+static void put_integer(uint8_t *at, int64_t value, uint32_t kind, uint32_t clamps) {
+    (void)kind;
+    if (clamps)
+        value = value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
+    memcpy(at, &value, 4);
+}
+
+/* The sums begin with the first product, and have the order of the interpreter. */
+#define PRODUCT(name, T, get, put)                                                                 \
+    static void name(Warp *w, uint32_t lanes, const uint32_t *table, const Fragment *f) {          \
+        T matrices[4][MOST_ELEMENTS], *a = matrices[0], *b = matrices[1], *c = matrices[2],        \
+                                      *d = matrices[3];                                            \
+        uint32_t m = table[0], n = table[1], k = table[2];                                         \
+        memset(matrices, 0, sizeof matrices);                                                      \
+        for (int o = 0; o < 3; o++)                                                                \
+            EACH(i, lanes)                                                                         \
+        for (uint32_t e = 0; e < f[o].elements; e++)                                               \
+            matrices[o][f[o].places[i * f[o].elements + e]] =                                      \
+                get(element_of(&f[o], w, i, e), f[o].kind);                                        \
+        for (uint32_t i = 0; i < m; i++) {                                                         \
+            for (uint32_t j = 0; j < n; j++)                                                       \
+                d[i * n + j] = a[i * k] * b[j];                                                    \
+            for (uint32_t l = 1; l < k; l++)                                                       \
+                for (uint32_t j = 0; j < n; j++)                                                   \
+                    d[i * n + j] += a[i * k + l] * b[l * n + j];                                   \
+            for (uint32_t j = 0; j < n; j++)                                                       \
+                d[i * n + j] += c[i * n + j];                                                      \
+        }                                                                                          \
+        EACH(i, lanes)                                                                             \
+        for (uint32_t e = 0; e < f[3].elements; e++)                                               \
+            put(element_of(&f[3], w, i, e), d[f[3].places[i * f[3].elements + e]], f[3].kind,      \
+                table[3]);                                                                         \
+    }
+PRODUCT(product_of_floats, float, float_at, put_float)
+PRODUCT(product_of_doubles, double, double_at, put_double)
+PRODUCT(product_of_integers, int64_t, integer_at, put_integer)
+
+/* The table: m, n, k, whether the results are clamped, and the operands a, b, c and d. */
+static void product(Warp *w, uint32_t lanes, const uint32_t *table) {
+    Fragment f[4];
+    const uint32_t *next = table + 4;
+    for (int o = 0; o < 4; o++)
+        next = fragment_of(next, &f[o]);
+    if (f[0].kind == F64)
+        product_of_doubles(w, lanes, table, f);
+    else if (f[0].kind > F64)
+        product_of_integers(w, lanes, table, f);
+    else
+        product_of_floats(w, lanes, table, f);
+}
+
+/* ldmatrix and stmatrix: the table has the places of their registers in a warp. */
+static int32_t matrix(Context *c, Warp *w, uint32_t lanes, uint32_t site, uint32_t count,
+                      const uint64_t *address, const uint32_t *table) {
+    const Site *s = &c->kernel->sites[site];
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t part = 0; part < 4 / s->width; part++)
+            EACH(i, lanes) {
+                uint32_t row = s->width == 4 ? i / 4 : i % 4 * 2 + part;
+                uint32_t column = s->width == 4 ? i % 4 * 4 : i / 4 * 2;
+                uint32_t from = 8 * k + row;
+                uint8_t *value = (uint8_t *)w + table[k] + 4 * i + part * s->width;
+                uint8_t *at =
+                    locate(c, w, site, (lanes >> from & 1 ? address[from] : 0) + column, i);
+                if (!at)
+                    return 1;
+                if (s->kind == LOAD)
+                    memcpy(value, at, s->width);
+                else
+                    memcpy(at, value, s->width);
+            }
+    return 0;
+}
+
 static uint64_t nanoseconds(clockid_t which) {
     struct timespec now;
     clock_gettime(which, &now);
@@ -1059,6 +1226,6 @@ void engine_free(Context *c) {
 
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. */
 void *engine_functions[] = {
-    load, store, atomic, arrive, reduced, gather,   leave,       table,     trap, shuffle,
-    vote, match, reduce, elect,  rounded, clock_of, approximate, assertion, copy,
+    load,  store,  atomic, arrive,  reduced,  gather,      leave,     table, trap,    shuffle, vote,
+    match, reduce, elect,  rounded, clock_of, approximate, assertion, copy,  product, matrix,
 };

@@ -6,10 +6,31 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from devmod_simulators.ptx.compiled import context
-from devmod_simulators.ptx.compiled.context import OPERATIONS
+from devmod_simulators.ptx.compiled.accesses import (
+    Access,
+    address_of,
+    load,
+    prepare,
+    site,
+    store,
+)
+from devmod_simulators.ptx.compiled.context import (
+    ELEMENTS,
+    GENERIC,
+    LOAD,
+    MOST_ELEMENTS,
+    OPERATIONS,
+    SHARED,
+    SPACES,
+    STORE,
+)
+from devmod_simulators.ptx.compiled.emit import constant, vector
 from devmod_simulators.ptx.compiled.graph import UnsupportedError
-from devmod_simulators.ptx.compiled.operations import pair
+from devmod_simulators.ptx.compiled.operations import choose, pair
 from devmod_simulators.ptx.decoder import Decoder
+from devmod_simulators.ptx.memory import WINDOWS
+from devmod_simulators.ptx.ops_fragments import MATRIX, fragment_places
+from devmod_simulators.ptx.ops_matrix import Product, register_type, values_in_register
 from devmod_simulators.ptx.ptx_types import Integer, Register
 
 if TYPE_CHECKING:
@@ -149,7 +170,9 @@ def _warp(e: Emitter) -> None:
     sources: list[tuple[Any, int]] = []
     run: Any = None
     mask = None
-    if is_barrier or d.has("sync"):
+    if d.root in MATRIX:
+        mask = Integer(0xFFFFFFFF)
+    elif is_barrier or d.has("sync"):
         mask = e.plain(d.operands[0] if is_barrier else d.operands[-1])
     if not is_barrier:
         sources, run = _OPERATIONS_OF_WARPS[d.root](e, d, mask)
@@ -305,6 +328,136 @@ def _activemask(e: Emitter, d: Decoder, mask: Any) -> tuple[list[tuple[Any, int]
     return [], run
 
 
+# Matrices
+
+
+def _places(e: Emitter, parts: list[Any], width: int, *, reads: bool) -> list[int]:
+    """Return where the registers of a fragment are in a warp; 0 for one that is not written. Those
+    that are read are there when lanes have left the region.
+    """
+    places = []
+    for part in parts:
+        operand = e.plain(part) if reads else part
+        if isinstance(operand, Register):
+            key = e.key(operand)
+            if e.registers[key][1] != width:
+                raise UnsupportedError("a register of another width in a matrix")
+        elif reads:
+            key = e.known((e.copy.number, "literal", operand.value, width), width)
+            e.write(key, e.source(operand, width))
+        else:
+            raise UnsupportedError("a matrix without a destination")
+        if reads:
+            e.region.tail_reads.add(key)
+        places.append(e.registers[key][0])
+    return places
+
+
+def _constant(e: Emitter, name: str, numbers: list[int]) -> str:
+    """Return a pointer to numbers of 32 bits."""
+    name = f"@{name}{e.unit.number}"
+    values = ", ".join(f"i32 {each}" for each in numbers)
+    e.declare(f"{name} = private constant [{len(numbers)} x i32] [{values}]")
+    return name
+
+
+def _matrix(e: Emitter, d: Decoder, mask: Any) -> tuple[list[tuple[Any, int]], Any]:
+    if d.root in ("ldmatrix", "stmatrix"):
+        return [], _rows(e, d)
+    if d.parts[1] in ("load", "store"):
+        return [], lambda lanes: _fragment(e, d, lanes)
+    whole = Product(d)
+    target = (whole.kind, whole.parts, whole.operands[2], False)
+    numbers = [*whole.shape, int(whole.clamps)]
+    operands = [(each.kind, each.parts, each, True) for each in whole.operands]
+    for kind, parts, fragment, reads in (*operands, target):
+        width = 8 * register_type(kind).itemsize
+        rows, columns = fragment.places
+        count = len(parts) * values_in_register(kind)
+        is_inside = rows.max() < fragment.rows and columns.max() < fragment.columns
+        size = fragment.rows * fragment.columns
+        if not is_inside or size > MOST_ELEMENTS or rows.shape[1] != count:
+            raise UnsupportedError("a matrix of another size")
+        numbers += [ELEMENTS.index(kind), len(parts), count]
+        numbers += _places(e, parts, width, reads=reads)
+        numbers += (rows * fragment.columns + columns).ravel().tolist()
+    table = _constant(e, "product", numbers)
+    return [], lambda lanes: e.call("product", "void", f"ptr %w, i32 {lanes}, ptr {table}")
+
+
+def _rows(e: Emitter, d: Decoder) -> Callable[[str], None]:
+    """Return what adds ldmatrix and stmatrix, whose lanes have the addresses of rows."""
+    loads = d.root == "ldmatrix"
+    places = _places(e, d.vector(int(not loads)), 32, reads=not loads)
+    table = _constant(e, "matrix", places)
+
+    def run(lanes: str) -> None:
+        e.new_region(lanes)
+        _, address = address_of(e, d.operands[int(loads)])
+        window = constant(WINDOWS["shared"], 64)
+        moved = e.op(f"sub {vector(64)} {address}, {window}")
+        generic = e.op(f"icmp uge {vector(64)} {address}, {window}")
+        e.put_scratch(0, choose(e, generic, vector(64), moved, address), 64)
+        width = 16 if d.has("trans") else 32
+        number = site(e, d, LOAD if loads else STORE, SHARED, width, 1)
+        e.tail()
+        arguments = f"i32 {lanes}, i32 {number}, i32 {len(places)}, ptr {e.scratch(0)}, ptr {table}"
+        e.fails(e.call("matrix", "i32", f"ptr %c, ptr %w, {arguments}"))
+
+    return run
+
+
+def _fragment(e: Emitter, d: Decoder, lanes: str) -> None:
+    """Add wmma.load and wmma.store, whose lanes access their elements one by one."""
+    loads = d.parts[1] == "load"
+    parts = d.vector(int(not loads))
+    each = values_in_register(d.type)
+    register = 8 * register_type(d.type).itemsize
+    width = register // each
+    minor, major = fragment_places(d, len(parts) * each)
+    e.new_region(lanes)
+    space, base = prepare(e, d, d.operands[int(loads)])
+    step = constant(int(minor.max()) + 1, 64)
+    if len(d.operands) > 2:
+        stride = e.source(d.operands[2], 32)
+        step = e.op(f"sext {vector(32)} {stride} to {vector(64)}")
+    kind = vector(register)
+    values = [] if loads else [e.source(part, register) for part in parts]
+    for number in range(len(parts)):
+        whole = "zeroinitializer"
+        for place in range(each):
+            element = number * each + place
+            offset = e.op(f"mul {vector(64)} {_of_lanes(e, 'major', element, major)}, {step}")
+            offset = e.op(f"add {vector(64)} {offset}, {_of_lanes(e, 'minor', element, minor)}")
+            offset = e.op(f"mul {vector(64)} {offset}, {constant(width // 8, 64)}")
+            address = e.op(f"add {vector(64)} {base}, {offset}")
+            made = site(e, d, LOAD if loads else STORE, SPACES.get(space, GENERIC), width, 1)
+            access = Access(e, made, space, address)
+            shift = constant(width * place, register)
+            if loads:
+                (value,) = load(e, access, e.mask())
+                if width < register:
+                    value = e.op(f"zext {vector(width)} {value} to {kind}")
+                whole = e.op(f"or {kind} {whole}, {e.op(f'shl {kind} {value}, {shift}')}")
+            else:
+                value = e.op(f"lshr {kind} {values[number]}, {shift}")
+                if width < register:
+                    value = e.op(f"trunc {kind} {value} to {vector(width)}")
+                store(e, access, e.mask(), [value])
+        if loads:
+            e.target(parts[number], whole, f"b{register}")
+    e.tail()
+
+
+def _of_lanes(e: Emitter, name: str, element: int, numbers: Any) -> str:
+    """Return a number that each lane of the chunk has for an element."""
+    table = f"@{name}{e.unit.number}.{element}"
+    values = ", ".join(f"i64 {each}" for each in numbers[:, element].tolist())
+    e.declare(f"{table} = private constant [{context.WARP} x i64] [{values}]")
+    place = e.op(f"getelementptr i64, ptr {table}, i32 %f32.{e.region.number}")
+    return e.op(f"load {vector(64)}, ptr {place}, align 8")
+
+
 _OPERATIONS_OF_WARPS: dict[
     str, Callable[[Emitter, Decoder, Any], tuple[list[tuple[Any, int]], Any]]
 ]
@@ -315,6 +468,7 @@ _OPERATIONS_OF_WARPS = {
     "redux": _redux,
     "elect": _elect,
     "activemask": _activemask,
+    **dict.fromkeys(MATRIX, _matrix),
 }
 
 
