@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_sources import run_source
 
 from devmod_simulators.ptx import Launch, Module, PtxError, engines, execution, run_ptx
 from devmod_simulators.ptx.compiled import engine, jit
@@ -583,3 +584,58 @@ def test_a_warp_keeps_the_order_of_its_instructions_in_shared_memory() -> None:
     """
     assert launched(body, 1, 32)[0] == sum(range(32))
     assert executed() == (1, 0)
+
+
+PRINTS = r"""extern "C" __global__ void k(float x, const char *lost) {
+    __shared__ int shared[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    shared[threadIdx.x] = 3 * i;
+    __syncthreads();
+    if (i % 2) printf("%5.2f|%-6d|%#x %s %c %llu%% %*d %hd\n", x, i, 255, "text", 'q', 1ull << 40, 4, 7, 70000);
+    if (i % 4 == 3) printf("%d\n", printf("%d,", shared[threadIdx.x ^ 1]));
+    if (lost && i == 37) printf(lost);
+}"""
+
+
+def printed(thread: int) -> str:
+    return f" 1.50|{thread:<6}|0xff text q 1099511627776%    7 4464\n"
+
+
+@pytest.mark.volume_but("compiled")
+@pytest.mark.parametrize("name", ["interpreter", "compiled"])
+def test_printf(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The threads of a warp print one line before the next one."""
+    monkeypatch.setenv(engines.SETTING, name)
+    run_source(PRINTS, 1, 16, [1.5, np.uint64(0)])
+    lines = [printed(i) for i in range(1, 16, 2)]
+    lines += [f"{3 * (i ^ 1)}," for i in range(3, 16, 4)] + ["0\n"] * 4
+    assert capsys.readouterr().out == "".join(lines)
+    assert executed() == ((0, 1) if name == "interpreter" else (1, 0))
+
+
+def test_blocks_print_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    run_source(PRINTS.replace("i % 4 == 3", "i < 0"), 700, 64, [1.5, np.uint64(0)])
+    lines = capsys.readouterr().out.splitlines(keepends=True)
+    # The warps of a block have no order.
+    ordered = [sorted(lines[first : first + 32]) for first in range(0, len(lines), 32)]
+    assert ordered == [
+        sorted(map(printed, range(first + 1, first + 64, 2))) for first in range(0, 700 * 64, 64)
+    ]
+    assert executed() == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["interpreter", "compiled"])
+def test_printf_of_a_text_that_is_not_there(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was printed before stays."""
+    monkeypatch.setenv(engines.SETTING, name)
+    with pytest.raises(PtxError) as raised:
+        run_source(PRINTS, 1, 64, [1.5, np.uint64(1 << 46)])
+    assert str(raised.value).startswith(
+        "CUDA_ERROR_ILLEGAL_ADDRESS: read of 1 bytes at global address 0x400000000000 is out of "
+        "bounds, kernel k, block (0, 0, 0), thread (37, 0, 0), "
+    )
+    assert "".join(map(printed, range(33, 64, 2))) in capsys.readouterr().out

@@ -55,7 +55,7 @@ def test_the_table_has_a_form() -> None:
         "cvt.rn.relu.bf16x2.f32": ("Moves and conversion", "a second rounding would follow"),
         "cvt.rs.bf16x2.f32": None,
         "setp.lt.f16x2": ("Comparison and selection", "a pair"),
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": ("Operations of a warp", "matrices"),
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": ("Operations of a warp", ""),
         "mma.m16n8k16.row.col.f32.f16.f16.f32": None,
         "fence.proxy.async.shared::cta": ("Without an effect", ""),
         "frobnicate": None,

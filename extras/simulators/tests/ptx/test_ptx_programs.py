@@ -1,4 +1,4 @@
-"""Whole kernels in the interpreter of PTX: CUDA's library of functions, printf and malloc, clang's
+"""Whole kernels in the interpreter of PTX: CUDA's library of functions, malloc, clang's
 output, code for debuggers.
 """
 
@@ -104,16 +104,6 @@ def test_variables_of_the_module_have_initial_values() -> None:
         + table[i % 2, i % 3] * 10
         + np.array([ord("b"), ord("y")])[i % 2] * 1000
         + 7e6,
-    )
-
-
-def test_printf(capsys: pytest.CaptureFixture[str]) -> None:
-    source = r"""extern "C" __global__ void k(float x) {
-        if (threadIdx.x % 2) printf("%5.2f|%-6d|%#x %s %c %llu%% %*d %hd\n", x, threadIdx.x, 255, "text", 'q', 1ull << 40, 4, 7, 70000);
-    }"""
-    run_source(source, 1, 4, [1.5])
-    assert capsys.readouterr().out == "".join(
-        f" 1.50|{i:<6}|0xff text q 1099511627776%    7 4464\n" for i in (1, 3)
     )
 
 

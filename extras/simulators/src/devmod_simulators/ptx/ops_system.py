@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import struct
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,10 +46,14 @@ def is_system_call(instruction: Instruction) -> bool:
     return getattr(target, "text", "") in _CALLS
 
 
-def _text(lane: Lanes, address: int) -> str:
+#: Returns the bytes at an address, as a thread reads them.
+Read = Callable[[int, int], bytes]
+
+
+def _text(read: Read, address: int) -> str:
     """Return the zero-terminated text at an address."""
     data = b""
-    while (byte := read_bytes(lane, address + len(data), 1)) != b"\0":
+    while (byte := read(address + len(data), 1)) != b"\0":
         data += byte
     return data.decode("utf-8", "replace")
 
@@ -55,8 +61,8 @@ def _text(lane: Lanes, address: int) -> str:
 class _Format:
     """The text of printf: the arguments are in memory, each aligned to its size."""
 
-    def __init__(self, lane: Lanes, arguments: int) -> None:
-        self._lane = lane
+    def __init__(self, read: Read, arguments: int) -> None:
+        self._read = read
         self._place = arguments
 
     def _argument(self, form: str) -> Any:
@@ -64,7 +70,7 @@ class _Format:
         size = struct.calcsize(form)
         place = aligned(self._place, size)
         self._place = place + size
-        (value,) = struct.unpack(f"<{form}", read_bytes(self._lane, place, size))
+        (value,) = struct.unpack(f"<{form}", self._read(place, size))
         return value
 
     def convert(self, match: re.Match[str]) -> str:
@@ -79,7 +85,7 @@ class _Format:
         if kind in "eEfFgG":
             values.append(self._argument("d"))
         elif kind == "s":
-            values.append(_text(self._lane, self._argument("Q")))
+            values.append(_text(self._read, self._argument("Q")))
         elif kind == "p":
             values.append(f"0x{self._argument('Q'):x}")
             kind = "s"
@@ -105,20 +111,25 @@ class _Format:
         return value
 
 
+def printed(read: Read, form: int, arguments: int) -> str:
+    """Return what printf prints for a thread, by the addresses of its format and its arguments."""
+    return _CONVERSION.sub(_Format(read, arguments).convert, _text(read, form))
+
+
 def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     forms = argument(lanes, arguments[0], U64)[0]
     values = argument(lanes, arguments[1], U64)[0]
     for number in range(lanes.count):
-        lane = lanes.select(np.array([number]), [])
-        convert = _Format(lane, int(values[number])).convert
-        sys.stdout.write(_CONVERSION.sub(convert, _text(lane, int(forms[number]))))
+        read = partial(read_bytes, lanes.select(np.array([number]), []))
+        sys.stdout.write(printed(read, int(forms[number]), int(values[number])))
     sys.stdout.flush()
     put_result(lanes, results, np.zeros(1, U32))
 
 
 def _assertfail(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     message, file, function = (
-        _text(lanes, int(argument(lanes, arguments[number], U64)[0][0])) for number in (0, 1, 3)
+        _text(partial(read_bytes, lanes), int(argument(lanes, arguments[number], U64)[0][0]))
+        for number in (0, 1, 3)
     )
     line = int(argument(lanes, arguments[2], U32)[0][0])
     raise lanes.error(

@@ -592,15 +592,29 @@ def _cp(e: Emitter, d: Decoder) -> None:
     Access(e, put, "shared", target).slow("copy", e.mask(), places, lengths)
 
 
+#: The functions of the driver that compiled code has, with the bits of their arguments.
+_CALLS = {"__assertfail": ("assertion", (64, 64, 32, 64)), "vprintf": ("print", (64, 64))}
+
+
 @operation("call")
 def _call(e: Emitter, d: Decoder) -> None:
-    """Add a call of the driver. Of these, an assertion that fails alone needs no interpreter."""
-    _, target, arguments = call_of(d.instruction)
-    if getattr(target, "text", "") != "__assertfail":
+    """Add a call of the driver. Of these, printf and an assertion that fails need no
+    interpreter.
+    """
+    results, target, arguments = call_of(d.instruction)
+    name = getattr(target, "text", "")
+    if name not in _CALLS:
         raise UnsupportedError("a function of the driver")
+    function, widths = _CALLS[name]
+    what = e.unit.number
+    if function == "print":
+        # All lanes print one line before the next one.
+        e.part_regions(loads=True, stores=True)
+        e.prints = True
+        what = site(e, d, LOAD, GENERIC, 8, 1)
     mask = e.mask()
     values = e.slot(f"[{4 * CHUNK} x i64]")
-    for number, width in enumerate((64, 64, 32, 64)):
+    for number, width in enumerate(widths):
         value = e.read(_param_key(e, arguments[number], 0, width, known=True))
         if width != 64:
             value = e.op(f"zext {vector(width)} {value} to {vector(64)}")
@@ -610,10 +624,12 @@ def _call(e: Emitter, d: Decoder) -> None:
     e.line(f"br i1 {e.op(f'icmp eq i32 {lanes}, 0')}, label %{none}, label %{some}")
     e.line(f"{some}:")
     state = e.call(
-        "assertion",
+        function,
         "i32",
-        f"ptr %c, ptr %w, i32 {lanes}, i32 %f32.{e.region.number}, i32 {e.unit.number}, ptr {values}",
+        f"ptr %c, ptr %w, i32 {lanes}, i32 %f32.{e.region.number}, i32 {what}, ptr {values}",
     )
     e.fails(state)
     e.line(f"br label %{none}")
     e.line(f"{none}:")
+    for result in results:
+        e.write(_param_key(e, result, 0, 32), constant(0, 32))

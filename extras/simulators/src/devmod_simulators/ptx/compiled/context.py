@@ -64,6 +64,7 @@ FUNCTIONS = (
     "copy",
     "product",
     "matrix",
+    "print",
 )
 #: The kinds of the elements of matrices.
 ELEMENTS = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "f64", "s8", "u8", "s32")

@@ -162,6 +162,7 @@ class Emitter:
         self.regions: list[Region] = []
         self.region: Region = Region(-1)
         self.has_atomics = False
+        self.prints = False
         self.can_wait = False
         self.clears = False
         self.data: dict[str, None] = {"declare i64 @llvm.cttz.i64(i64, i1)": None}

@@ -292,6 +292,11 @@ static uint8_t *find(Context *c, Warp *w, uint32_t number, uint64_t address, uin
     return found;
 }
 
+/* Where a thread's memory is at an address of any space. */
+const uint8_t *engine_find(Context *c, Warp *w, uint32_t site, uint64_t address, uint32_t lane) {
+    return find(c, w, site, address, lane);
+}
+
 static inline uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t address,
                               uint32_t lane) {
     const Site *s = &c->kernel->sites[number];
@@ -1224,8 +1229,9 @@ void engine_free(Context *c) {
     c->count = 0;
 }
 
-/* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. */
+/* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. A launch has
+ * its own print. */
 void *engine_functions[] = {
     load,  store,  atomic, arrive,  reduced,  gather,      leave,     table, trap,    shuffle, vote,
-    match, reduce, elect,  rounded, clock_of, approximate, assertion, copy,  product, matrix,
+    match, reduce, elect,  rounded, clock_of, approximate, assertion, copy,  product, matrix,  NULL,
 };

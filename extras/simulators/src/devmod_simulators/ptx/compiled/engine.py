@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -35,6 +36,7 @@ from devmod_simulators.ptx.compiled.translate import translate
 from devmod_simulators.ptx.errors import PtxError
 from devmod_simulators.ptx.execution import LANE_BYTES, LANES, time_limit_text
 from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
+from devmod_simulators.ptx.ops_system import printed
 from devmod_simulators.ptx.ptx_types import aligned
 
 if TYPE_CHECKING:
@@ -76,10 +78,32 @@ _SHARED_THREADS = 1 << 13
 _HALVES = {"__extendhfsf2": "engine_float_of_half", "__truncsfhf2": "engine_half_of_float"}
 
 
+#: What compiled code calls for printf: the arguments are those of `_Run.print`.
+_PRINT = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    *[ctypes.c_uint32] * 3,
+    ctypes.POINTER(ctypes.c_uint64),
+)
+
+
+class _UnreadableError(Exception):
+    """A text or an argument of printf is where the kernel has no memory."""
+
+
 @cache
 def library() -> Any:
     """Return engine.c, built and loaded."""
     loaded = ctypes.CDLL(str(engine.build()))
+    loaded.engine_find.restype = ctypes.c_void_p
+    loaded.engine_find.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+        ctypes.c_uint32,
+    )
     for name, function in _HALVES.items():
         address = ctypes.cast(getattr(loaded, function), ctypes.c_void_p).value
         llvm().add_symbol(name, address)
@@ -223,11 +247,11 @@ class CompiledKernel:
     def threads(self, launch: Launch) -> int:
         """Return how many threads of this process execute a launch.
 
-        Blocks that wait for each other, and those whose atomics' results depend on an order, have
-        one.
+        Blocks that wait for each other, and those whose atomics' results or texts depend on an
+        order, have one.
         """
         blocks = math.prod(launch.grid)
-        if self.emitter.has_atomics or self.emitter.can_wait:
+        if self.emitter.has_atomics or self.emitter.can_wait or self.emitter.prints:
             return 1
         if blocks * math.prod(launch.block) < _SHARED_THREADS:
             return 1
@@ -292,6 +316,15 @@ class _Run:
         made.threads = math.prod(launch.block)
         made.most = self.most_blocks(made)
         made.began = time.monotonic_ns()
+        #: What printf has printed and nobody has seen.
+        self.texts: list[str] = []
+        self.failure: BaseException | None = None
+        if compiled.emitter.prints:
+            callback = _PRINT(self.print)
+            self.keeps.append(callback)
+            made.functions[context.FUNCTIONS.index("print")] = ctypes.cast(
+                callback, ctypes.c_void_p
+            ).value
         #: Of each thread of this process.
         self.contexts = [made]
         self.contexts += [Context.from_buffer_copy(made) for _ in range(contexts - 1)]
@@ -338,8 +371,12 @@ class _Run:
             if self.bounds is not None:
                 undo = ctypes.byref(self.bounds.undo)
                 library().engine_forget(undo, bool(faults))
+            if self.bounds is None or not faults:
+                self.show()
         for future in futures:
             future.result()
+        if self.failure is not None:
+            raise self.failure
         if faults and self.bounds is not None:
             raise UnsupportedError("a fault, which the interpreter reports")
         if faults:
@@ -355,6 +392,8 @@ class _Run:
         while execute(ctypes.byref(made)) == context.PAUSED and not self.stops:
             now = time.monotonic()
             self.compiled.ran(now - latest)
+            if self.bounds is None:
+                self.show()
             if made.waits:
                 waited += now - latest
             latest = now
@@ -365,6 +404,36 @@ class _Run:
         self.compiled.ran(time.monotonic() - latest)
         if made.fault:
             self.stops = True
+
+    def print(self, made: int, warp: int, lanes: int, first: int, site: int, values: Any) -> int:
+        """Print what some lanes of a chunk have given to printf, and return whether it fails."""
+
+        def read(address: int, size: int) -> bytes:
+            pieces = []
+            for place in range(address, address + size):
+                found = library().engine_find(made, warp, site, place, first + lane)
+                if not found:
+                    raise _UnreadableError
+                pieces.append(ctypes.string_at(found, 1))
+            return b"".join(pieces)
+
+        try:
+            for lane in range(context.CHUNK):
+                if lanes >> lane & 1:
+                    self.texts.append(printed(read, values[lane], values[context.CHUNK + lane]))
+        except _UnreadableError:
+            return 1
+        except BaseException as error:  # noqa: BLE001  # C passes none on
+            self.failure = error
+            return 1
+        return 0
+
+    def show(self) -> None:
+        """Show what printf has printed."""
+        if self.texts:
+            sys.stdout.write("".join(self.texts))
+            sys.stdout.flush()
+            self.texts.clear()
 
     def error(self, made: Context, late: str = "") -> PtxError:
         """Return the error of a fault, as the interpreter has it."""
