@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
@@ -450,6 +451,98 @@ def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
     expected = np.full((64, 64), -1, np.float32)
     expected[16 + x : 24 + x, 16 + y : 24 + y] = box + 100
     assert_array_equal(machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns])
+
+
+MADE_MAP = """.version 8.6\n.target sm_90a\n.address_size 64
+    .visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u32 p3) {
+        .reg .b64 %x, %map, %out, %m, %a, %g; .reg .b32 %t, %i, %n; .reg .pred %p, %q;
+        .shared .align 128 .b8 made[128]; .shared .align 128 .b8 box[96];
+        .shared .align 8 .b64 barrier;
+        ld.param.u64 %x, [p0]; ld.param.u64 %map, [p1]; ld.param.u64 %out, [p2];
+        ld.param.u32 %n, [p3]; mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0;
+        mov.u32 %i, %ctaid.x; mul.wide.u32 %a, %i, 128; add.u64 %map, %map, %a;
+        mul.wide.u32 %a, %i, 96; add.u64 %out, %out, %a;
+        mul.wide.u32 %a, %i, 96; add.u64 %x, %x, %a;
+        mov.u64 %m, made; mul.wide.u32 %a, %t, 4; add.u64 %a, %m, %a; mov.u32 %i, 0;
+        st.shared.u32 [%a], %i; bar.warp.sync -1;
+        @%p bra COPY;
+        cvta.shared.u64 %g, %m;
+        tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%m], %x;
+        tensormap.replace.tile.rank.shared::cta.b1024.b32 [%m], 1;
+        tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%m], 0, 8;
+        tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%m], 1, %n;
+        tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%m], 0, 10;
+        tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%m], 1, 7;
+        tensormap.replace.tile.global_stride.b1024.b64 [%g], 0, 48;
+        tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%m], 0, 1;
+        tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%m], 1, 1;
+        tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%m], 8;
+        tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%m], 0;
+        tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [%m], 0;
+        tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%m], 0;
+        mov.u64 %a, barrier; mbarrier.init.shared.b64 [%a], 1;
+    COPY:
+        bar.warp.sync -1;
+        tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%map], [%m], 128;
+        fence.proxy.tensormap::generic.acquire.gpu [%map], 128;
+        @%p bra WAIT;
+        tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%map], 1;
+        mbarrier.arrive.expect_tx.shared.b64 %g, [%a], 96;
+        mov.u64 %g, box;
+        cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%g], [%map, {4, 1}], [%a];
+    WAIT:
+        bar.warp.sync -1; mov.u64 %a, barrier;
+        mbarrier.test_wait.parity.shared.b64 %q, [%a], 0; @!%q trap;
+        setp.ge.u32 %p, %t, 24; @%p ret;
+        mul.wide.u32 %a, %t, 4; add.u64 %out, %out, %a; mov.u64 %g, box; add.u64 %a, %g, %a;
+        ld.shared.u32 %i, [%a]; st.global.u32 [%out], %i; ret; }"""
+
+
+@pytest.mark.volume_but
+def test_a_kernel_makes_a_descriptor_in_zeros() -> None:
+    """The tensor of the second block begins two rows further on. A box of 3 rows begins at column 4
+    of row 1. The tensor ends behind column 9.
+    """
+    rows = np.arange(9 * 12, dtype=np.float32).reshape(9, 12)
+    made = np.full((2, 16), 7, np.uint64)
+    out = np.full((2, 3, 8), -1, np.float32)
+    run_ptx(MADE_MAP, "k", 2, 32, [rows.reshape(-1), made, out, 3])
+    boxes = np.zeros((2, 3, 8), np.float32)
+    boxes[0, :, :6] = rows[1:4, 4:10]
+    boxes[1, :, :6] = rows[3:6, 4:10]
+    # The box lies in the second 128 bytes, where the swizzle exchanges the pieces of 16 bytes.
+    assert_array_equal(out, np.roll(boxes, 4, axis=2))
+    for each in made:
+        fields = struct.unpack("<8s8x2Q24xQ24xII2H6x2H6x4B8x", each.tobytes())
+        assert fields == (bytes(8), 10, 7, 48, 10, 2, 8, 3, 1, 1, 0, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "rows", "expected"),
+    [
+        (("", ""), 0, "expected a box of 1 to 256 elements in each dimension, got [8, 0]"),
+        (("", ""), 65539, "expected a box of 1 to 256 elements in each dimension, got [8, 65535]"),
+        (("rank.shared::cta.b1024.b32 [%m], 1", "rank.shared::cta.b1024.b32 [%m], 5"), 3, "the operand is no tensor map"),
+        (("[%m], 1, 7", "[%m], 1, 0"), 3, "the operand is no tensor map"),
+        (("[%m], 8;", "[%m], 13;"), 3, "the interpreter lacks tensor maps with"),
+        (("swizzle_mode.global.b1024.b32 [%map], 1", "swizzle_mode.global.b1024.b32 [%map], 4"), 3, "the interpreter lacks tensor maps with"),
+        (("swizzle_atomicity.shared::cta.b1024.b32 [%m], 0", "swizzle_atomicity.shared::cta.b1024.b32 [%m], 2"), 3, "the interpreter lacks tensor maps with"),
+        (("fill_mode.shared::cta.b1024.b32 [%m], 0", "fill_mode.shared::cta.b1024.b32 [%m], 1"), 3, "the interpreter lacks tensor maps with"),
+        (("[%g], 0, 48", "[%g], 4, 48"), 3, "expected a dimension of 0 to 3"),
+        (("[%m], 128", "[%m], 64"), 3, "expected 128 bytes"),
+    ],
+)  # fmt: skip
+def test_a_descriptor_that_a_kernel_makes_wrongly_is_an_error(
+    change: tuple[str, str], rows: int, expected: str
+) -> None:
+    with pytest.raises(PtxError, match=re.escape(expected)):
+        run_ptx(
+            MADE_MAP.replace(*change),
+            "k",
+            1,
+            32,
+            [np.zeros(108, np.float32), np.zeros(16, np.uint64), np.zeros(24, np.float32), rows],
+        )
 
 
 @pytest.mark.volume_but
