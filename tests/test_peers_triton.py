@@ -46,11 +46,15 @@ def test_the_commands_of_the_suites(tmp_path: Path) -> None:
         (tmp_path / "python/tutorials" / name).touch()
     program, *others = triton_packages.commands("tutorials", tmp_path)
     assert [Path(each).name for each in program] == ["triton_observed.py", "01-add.py"]
-    (launch,) = triton_packages.commands("dependent", tmp_path)
-    names = [[Path(each).name for each in command[1:]] for command in (*others, launch)]
-    assert names == [
+    assert [[Path(each).name for each in command[1:]] for command in others] == [
         ["triton_tutorials.py", "06-attention.py"],
         ["triton_tutorials.py", "08-gemm.py"],
+    ]
+    launches = triton_packages.commands("sm_90", tmp_path)
+    assert [[Path(each).name for each in command[1:]] for command in launches] == [
+        ["triton_tutorials.py", "06-attention.py"],
+        ["triton_tutorials.py", "08-gemm.py"],
+        ["triton_tutorials.py", "10-scaled.py"],
         ["triton_tutorials.py", "11-launch.py"],
     ]
     (language,) = triton_packages.commands("language", tmp_path)

@@ -29,15 +29,15 @@ SUITE = {
         *("liger-kernel==0.8.5", "flash-linear-attention==0.6.0"),
     ]
 }
-#: The GPU of the simulator has no wgmma. So it is not of sm_90, except for a suite without products
-#: of matrices, whose launches need it.
+#: The GPU of the simulator has no wgmma. So it is not of sm_90, except for the suite of tutorials
+#: whose launches need it: their smaller copies take other instructions for products of matrices.
 ARCH = "89"
-ARCHES = {"dependent": "90"}
-#: The tutorials that are also compiled for each target without a launch: the simulator has no wgmma
-#: and no tcgen05, so it cannot launch what sm_90 and sm_100 have of them.
+ARCHES = {"sm_90": "90"}
+#: The tutorials that are also compiled for each target without a launch, with their own sizes: the
+#: simulator has no wgmma and no tcgen05, so it cannot launch what sm_90 and sm_100 have of them.
 ONLY_COMPILED = ("06", "08", "09", "10", "11")
 #: The suites of tutorials, whose names no import has: a plain box cannot build their record.
-PROGRAMS = ("tutorials", "dependent")
+PROGRAMS = ("tutorials", "sm_90")
 TARGETS = ("cuda -arch=sm_80", "cuda -arch=sm_90", "cuda -arch=sm_100", "rocm -arch=gfx942")
 #: The most seconds of a program, and of a test.
 SECONDS = {"program": 900, "test": 120}
@@ -58,9 +58,10 @@ def commands(suite: str, sources: Path) -> Iterator[list[str]]:
             yield [observed, str(path)]
         for path in sorted((sources / _TUTORIALS).glob("0[689]-*.py")):
             yield [observed, str(TOOLS / "triton_tutorials.py"), str(path)]
-    elif suite == "dependent":
-        for path in (sources / _TUTORIALS).glob("11-*.py"):
-            yield [observed, str(TOOLS / "triton_tutorials.py"), str(path)]
+    elif suite == "sm_90":
+        for number in ONLY_COMPILED:
+            for path in (sources / _TUTORIALS).glob(f"{number}-*.py"):
+                yield [observed, str(TOOLS / "triton_tutorials.py"), str(path)]
     elif suite == "language":
         yield [*pytest, str(sources / _UNIT)]
     elif suite == "triton_kernels":
@@ -74,7 +75,7 @@ Lines = dict[str, dict[str, Any]]
 HEAD = """\
 | suite | equal bits | compiles | median before a first launch | measured configurations | from the file: compiles | median | measured |
 |---|---|---|---|---|---|---|---|"""
-SUITES = ("tutorials", "dependent", "language", "triton_kernels", "liger", "fla")
+SUITES = ("tutorials", "sm_90", "language", "triton_kernels", "liger", "fla")
 
 
 #: The name of what is compiled alone.
