@@ -122,6 +122,48 @@ def test_a_kernel_whose_name_is_a_macro() -> None:
     )
 
 
+def test_a_kernel_whose_name_a_macro_joins() -> None:
+    body = "(global float *x) { x[get_global_id(0)] = 1; }"
+    source = f"kernel void NAME(one){body}"
+    local = source.replace("global_id", "local_id").replace("one", "two")
+    plain, joined = "#define NAME(x) x\n", "#define  NAME( f ) f##_##64 /* wide */\n"
+    assert opened(plain + source, "opencl", "one")
+    assert opened(joined + source, "opencl", "one_64")
+    both = (
+        "#define NAME(x, T) T##x\n"
+        + source.replace("one", "one, f_")
+        + local.replace("two", "two, f_")
+    )
+    assert opened(both, "opencl", "f_one")
+    assert not opened(both, "opencl", "f_two")
+    # The definition of a compile comes before that of the source.
+    guarded = f"#ifndef NAME\n{plain}#endif\n{source}\n{local}"
+    for defines, suffix in (({}, ""), ({"NAME(x)": "x##_wide"}, "_wide")):
+        assert opened(guarded, "opencl", f"one{suffix}", defines=defines)
+        assert not opened(guarded, "opencl", f"two{suffix}", defines=defines)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # A name that is joined is one of a built-in function.
+        "#define GET(x) get_##x##_id(0)\nkernel void k(global float *x) { x[GET(local)] = 1; }",
+        "#define GET(x) get_##x##_id\nkernel void k(global float *x) { x[GET(local)(0)] = 1; }",
+        "#define ID get_local_id\n#define GET(x) x\nkernel void k(global float *x) { x[GET(ID)(0)] = 1; }",
+        # Without A, another kernel has the name.
+        "#ifdef A\n#define NAME(x) x\nkernel void k(global float *x) { x[get_global_id(0)] = 1; }\n#else\n#define NAME(x) k\n#endif\n"
+        "kernel void NAME(o)(global float *x) { x[get_local_id(0)] = 1; }",
+        # With B alone, a receiver has the first of one macro and the second of another.
+        "#ifndef A\n#define NAME(x) x\n#else\n#define NAME(x) x##2\n#endif\n#ifndef B\n#define G(x) get_##x##_id\n#else\n#define G(x) get_local_id\n#endif\n"
+        "kernel void NAME(k)(global float *x) { x[G(global)(0)] = 1; }",
+        # A macro in another one, whose parameter has the name of an innocent function.
+        "#define GET(x) get_##x\n#define USE(global_id) GET(global_id)(0)\nkernel void k(global float *x) { x[USE(local_id)] = 1; }",
+    ],
+)
+def test_joined_names_that_may_depend_on_the_block(source: str) -> None:
+    assert not opened(source, "opencl")
+
+
 def test_defines_and_includes_are_searched(tmp_path: Path) -> None:
     (tmp_path / "ids.h").write_text("#define ID get_local_id(0)\n")
     source = "kernel void k(global float *x) { x[ID] = 1; }"

@@ -10,6 +10,7 @@ too much, never too little. A text whose braces do not match has no open kernel.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Set
 
 from devmod_readers.uses import transitive_parts
@@ -18,6 +19,8 @@ _COMMENT = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:(define)[ \t]+([A-Za-z_]\w*))?([^\n]*)$", re.MULTILINE)
+#: The definition of a macro whose value is one name: ``(x) x``, ``(f, type) f##_##type``.
+_NAMING = re.compile(r"\(\s*(\w+(?:\s*,\s*\w+)*)\s*\)\s*(\w+(?:\s*##\s*\w+)*)\s*")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: A call, also of a template with arguments.
@@ -83,6 +86,60 @@ def open_functions(text: str) -> set[str]:
     text = _COMMENT.sub(" ", text)
     if _OPERATOR.search(text):
         return set()  # an operator is called without its name
+    texts = _with_names(text)
+    results = [_open_functions(each) for each in texts]
+    closed: set[str] = set()  # names of another text that are not open there
+    for each, names in zip(texts, results, strict=True):
+        closed |= _words_of([each]) - names
+    return set().union(*results) - closed
+
+
+def _with_names(text: str) -> list[str]:
+    """Return the text with each ``NAME(twice)`` replaced by its value, such as ``twice_float``, if
+    all definitions of the macro are of one name. The definitions of one macro give a text each. A
+    further macro with several stays, since a receiver may have any pair.
+    """
+    definitions: _Parts = {}
+    for _, name, body in _DIRECTIVE.findall(text):
+        if name:
+            definitions.setdefault(name, []).append(body)
+    used = Counter(word for bodies in definitions.values() for word in _words_of(bodies))
+    naming = {}
+    for name, bodies in definitions.items():
+        matches = [_NAMING.fullmatch(body) for body in bodies]
+        if not used[name] and all(matches):
+            naming[name] = list(dict.fromkeys(match.groups() for match in matches if match))
+    several = [name for name, values in naming.items() if len(values) > 1]
+    for name, values in naming.items():
+        if len(values) == 1:
+            text = _replace_names(text, name, *values[0])
+    if not several:
+        return [text]
+    return [_replace_names(text, several[0], *value) for value in naming[several[0]]]
+
+
+def _words_of(bodies: list[str]) -> set[str]:
+    return {word for body in bodies for word in _WORD.findall(body)}
+
+
+def _replace_names(text: str, macro: str, params: str, value: str) -> str:
+    """Replace the uses of a macro that names something."""
+    names = _WORD.findall(params)
+
+    def replace(match: re.Match[str]) -> str:
+        args = _WORD.findall(match[1])
+        if len(args) != len(names):
+            return match[0]
+        values = dict(zip(names, args, strict=True))
+        return "".join(values.get(word, word) for word in re.findall(r"\w+", value))
+
+    # A use with other arguments stays, and is a call of an unknown function.
+    text = _DIRECTIVE.sub(lambda match: "" if match[2] == macro else match[0], text)
+    return re.sub(rf"\b{macro}\s*\(\s*([A-Za-z_]\w*(?:\s*,\s*\w+)*)\s*\)", replace, text)
+
+
+def _open_functions(text: str) -> set[str]:
+    """Return the names of the functions in a text without comments."""
     parts: _Parts = {}
     for _, name, body in _DIRECTIVE.findall(text):
         if name:
