@@ -453,8 +453,12 @@ def test_verify_names_the_step_that_writes_outside() -> None:
             "updates": ["k: float32[m, heads]"],
             "requires": ["n // heads * m == n"],
         },
+        {
+            "inputs": ["x: float32[n]", "z: float32[batch, n]"],
+            "requires": ["batch <= 7", "batch >= 2", "n % 64 == 0", "n > 100", "n // batch > 30"],
+        },
     ],
-    ids=["requires", "expressions", "a scalar", "products"],
+    ids=["requires", "expressions", "a scalar", "products", "ranges"],
 )
 def test_lengths_are_made_that_a_program_accepts(declared: dict[str, Any]) -> None:
     module = simple(**{"updates": ["u: float32[n]"], **declared})

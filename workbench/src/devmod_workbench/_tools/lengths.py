@@ -73,8 +73,9 @@ def choose_lengths(
 ) -> dict[str, int] | None:
     """Return lengths, and integers in expressions, that a program accepts; None if none is found.
 
-    All names get one number, the first that meets what the program requires. A name that an
-    equation gives gets that number.
+    All names get one number, the first that meets what the program requires. If none does, a name
+    for which the number is wrong alone, such as 16 for ``batch <= 8``, gets the first that is not.
+    A name that an equation gives gets that number.
 
     Parameters
     ----------
@@ -93,19 +94,47 @@ def choose_lengths(
     open_ = []
     for each in needed:
         operator, left, right = each
-        if {*names_in(left), *names_in(right)} & {*names}:
+        if _names_of(each) & {*names}:
             open_.append(each)
         if operator == "==":
             sides = ((left, right), (right, left))
             equations += [side for side in sides if side[0] in names]
-    for number in _LENGTHS:
-        values = {name: int(wanted.get(name, number)) for name in names} | lengths
+    for numbers in _numbers(names, open_, lengths):
+        values = {name: int(wanted.get(name, number)) for name, number in numbers.items()} | lengths
         for name, expression in equations:
             with suppress(ExpressionError):
                 values[name] = _value(expression, values) or values[name]
         if all(_holds(each, values) for each in open_):
             return values
     return None
+
+
+def _numbers(
+    names: Sequence[str], constraints: Sequence[Constraint], lengths: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
+    """Yield numbers for names: one for all, then those that each name accepts alone."""
+    for number in _LENGTHS:
+        yield dict.fromkeys(names, number)
+
+    accepted = {}
+    for name in names:
+        alone = [each for each in constraints if _names_of(each) - lengths.keys() == {name}]
+        accepted[name] = [
+            number
+            for number in _LENGTHS
+            if all(_holds(each, {**lengths, name: number}) for each in alone)
+        ]
+    if not all(accepted.values()):
+        return
+    for number in _LENGTHS:
+        yield {
+            name: number if number in numbers else numbers[0] for name, numbers in accepted.items()
+        }
+
+
+def _names_of(constraint: Constraint) -> set[str]:
+    _, left, right = constraint
+    return {*names_in(left), *names_in(right)}
 
 
 def _positive_lengths(program: Program) -> Iterator[Constraint]:
