@@ -123,6 +123,20 @@ def test_empty(
 
 
 @pytest.mark.parametrize(
+    ("dtype", "nbytes"),
+    [
+        *(("int4", 3), ("uint1", 5), ("uint1x8", 5), ("float16x3", 30), ("complex32", 20)),
+        *(("bfloat16", 10), ("uint128", 80), ("float8_e5m2", 5), ("float128", 80), ("bool", 5)),
+    ],
+)
+def test_empty_takes_types_that_numpy_lacks(
+    dtype: str, nbytes: int, devices: list[toy.ToyDevice]
+) -> None:
+    array = devices[0].empty(5, dtype)
+    assert (array.dtype, array.nbytes) == (dtype, nbytes)
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "text"),
     [
         (-1, "float32", "-1 is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
@@ -141,6 +155,7 @@ def test_empty(
             "float33x",
             "'float33x' is not an element type; use a name such as 'float32', or a NumPy dtype",
         ),
+        *((3, each, None) for each in ("float33", "float0", "int7x4", "bfloat32", "complex16")),
         (3, object(), None),
         (3, "U4", "'U4' is not an element type; use a name such as 'float32', or a NumPy dtype"),
     ],

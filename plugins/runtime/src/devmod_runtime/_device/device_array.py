@@ -500,6 +500,17 @@ def share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     return number == other_number and first < other_end and other_first < end
 
 
+_INTEGER_BITS = (1, 2, 4, 8, 16, 32, 64, 128)
+#: The bits of elements by DLPack's codes of types whose names end with them. Files keep any number.
+_BITS = {
+    0: _INTEGER_BITS,
+    1: _INTEGER_BITS,
+    2: (8, 16, 32, 64, 128),
+    4: (16,),
+    5: (32, 64, 128, 256),
+}
+
+
 def dtype_of(value: object) -> str:
     """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
 
@@ -510,11 +521,12 @@ def dtype_of(value: object) -> str:
     """
     if isinstance(value, str):
         try:
-            parse_dtype(value)
+            code, bits, _ = parse_dtype(value)
         except FormatError:
             pass
         else:
-            return value
+            if bits in _BITS.get(code, (bits,)):
+                return value
     try:
         return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, FormatError):
