@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +91,8 @@ def test_the_records_of_several_machines_are_joined(
         )
         module.tuning_records = [h100]
         devmod.save(module, f"{name}.devmod")
-    run(capsys, "bundle", "one.devmod", "two.devmod", "one.devmod", "-o", "d.devmod")
+    shutil.copy("one.devmod", "three.devmod")
+    run(capsys, "bundle", "one.devmod", "two.devmod", "three.devmod", "-o", "d.devmod")
     assert len(devmod.load("d.devmod").imports) == 2
 
 
@@ -157,6 +159,19 @@ def test_mistakes_leave_no_file(
     assert (found, out) == (code, "")
     assert err.endswith(message) if code == 1 else message in err
     assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_a_file_is_given_once(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
+    Path("link.devmod").symlink_to("a.devmod")
+    for again in ("a.devmod", str(Path("a.devmod").resolve()), "link.devmod"):
+        code, out, err = run(capsys, "bundle", "a.devmod", "b.devmod", again, "-o", "c.devmod")
+        assert (code, out) == (2, "")
+        assert err.endswith(f"devmod: error: {again} is given twice\n")
+        assert not Path("c.devmod").exists()
+    Path("copy.devmod").write_bytes(Path("b.devmod").read_bytes())  # another file
+    assert run(capsys, "bundle", "b.devmod", "copy.devmod", "-o", "c.devmod", "-q") == (0, "", "")
 
 
 def test_candidates_that_take_different_arguments_need_the_option_mixed(
@@ -294,7 +309,8 @@ def test_a_kernel_that_another_block_hides_is_named(
     )
     assert run(capsys, *join)[::2] == (0, note if kernels else "")
     assert run(capsys, *join, "--prefer-first")[::2] == (0, "")
-    assert run(capsys, "bundle", "x.devmod", "x.devmod", "-o", "c.devmod")[::2] == (0, "")
+    shutil.copy("x.devmod", "z.devmod")
+    assert run(capsys, "bundle", "x.devmod", "z.devmod", "-o", "c.devmod")[::2] == (0, "")
 
 
 def test_inspect_shows_the_sources(
@@ -343,18 +359,23 @@ from devmod_workbench._cli import main
 def peak():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
-assert main(["bundle", "-q", sys.argv[1], sys.argv[1], "-o", "small.devmod"]) == 0
+assert main(["bundle", "-q", *sys.argv[1:3], "-o", "small.devmod"]) == 0
 before = peak()
-assert main(["bundle", "-q", sys.argv[2], sys.argv[2], "-o", "large.devmod"]) == 0
+assert main(["bundle", "-q", *sys.argv[3:5], "-o", "large.devmod"]) == 0
 print(peak() - before)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="VmHWM is Linux's")
 def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
-    devmod.save(devmod.create_with_fallback("cuda", bytes(1 << 20) * 64, "cubin", INFO), "c.devmod")
+    shutil.copy("b.devmod", "b2.devmod")
+    for name, function in {"c": "f", "d": "g"}.items():  # kernels of one name are compared
+        info = {function: INFO["f"]}
+        module = devmod.create_with_fallback("cuda", bytes(1 << 20) * 64, "cubin", info)
+        devmod.save(module, f"{name}.devmod")
+    names = ("b.devmod", "b2.devmod", "c.devmod", "d.devmod")
     done = subprocess.run(
-        [sys.executable, "-c", JOIN, "b.devmod", "c.devmod"],
+        [sys.executable, "-c", JOIN, *names],
         capture_output=True,
         text=True,
         check=True,
@@ -362,5 +383,5 @@ def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
     assert float(done.stdout) < 32  # of 128 MiB
     joined = devmod.load("large.devmod").imports
     assert [each.save_to_bytes() for each in joined] == [
-        devmod.load("c.devmod").save_to_bytes()
-    ] * 2
+        devmod.load(f"{name}.devmod").save_to_bytes() for name in ("c", "d")
+    ]

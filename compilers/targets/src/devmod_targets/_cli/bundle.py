@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def command(
     tuning records of all FILEs are joined: files of the same kernels from several machines give one
     file with the records of each machine.
     """
+    given: set[str] = set()
+    for file in files:
+        path = os.path.realpath(file)
+        if path in given:
+            raise click.UsageError(f"{file} is given twice")
+        given.add(path)
     check_writable(output)
     modules: list[devmod.Module] = []
     with noting_interrupts(output):
