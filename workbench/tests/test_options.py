@@ -60,6 +60,29 @@ def test_an_option_whose_value_may_be_left_out(
     assert (run.exit_code, run.output) == (0, f"{result!r}\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "line", "text"),
+    [
+        (
+            mixed,
+            "--check=race f --check=init,sync",
+            "--check is given twice; write --check=race,init,sync",
+        ),
+        (mixed, "--check f --check=init", "--check is given twice"),
+        (mixed, "--check --name n --check", "--check is given twice"),
+        (mixed, "--size some -s", "--size is given twice"),
+        (mixed, "--size=some --size=all", "--size is given twice"),
+        (program, "--check=race --check", "--check is given twice"),
+    ],
+)
+def test_an_option_whose_value_may_be_left_out_is_given_once(
+    command: click.Command, line: str, text: str
+) -> None:
+    run = CliRunner().invoke(command, line.split())
+    assert run.exit_code == 2
+    assert run.output.splitlines()[-1] == f"Error: {text}"
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--key", cls=RequiredUnless, unless="--login", metavar="KEY", help="A key.")

@@ -106,6 +106,13 @@ class OptionalValue(click.Option):
         """
         return f"{max(self.opts, key=len)}={value}"
 
+    def repeat_text(self, first: str, second: str) -> str:
+        """Return the error for an option with two values, "" for none."""
+        name = max(self.opts, key=len)
+        if first and second and not isinstance(self.type, click.Choice):
+            return f"{name} is given twice; write {name}={first},{second}"
+        return f"{name} is given twice"
+
 
 class OptionalValueCommand(click.Command):
     """A command with an `OptionalValue`, such as ``--sanitize`` and ``--sanitize=race``.
@@ -124,6 +131,7 @@ class OptionalValueCommand(click.Command):
                 with_value.update(param.opts)
 
         words = []
+        given: dict[OptionalValue, str] = {}
         before = ""
         for number, each in enumerate(args):
             is_value = before in with_value
@@ -131,6 +139,12 @@ class OptionalValueCommand(click.Command):
             if each == "--" or (is_word and not ctx.allow_interspersed_args):
                 words += args[number:]  # those of another program
                 break
+            name, _, value = each.partition("=")
+            option = optional.get(name)
+            if option is not None and not is_value:
+                if option in given:  # click would keep the last one
+                    raise click.UsageError(option.repeat_text(given[option], value), ctx)
+                given[option] = value
             if before in optional and optional[before].takes(each):
                 words[-1] = optional[before].with_value(each)
             elif each in optional and not is_value:
