@@ -87,6 +87,18 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("in_process")
+def test_an_array_is_filled_with_a_number_that_is_not_finite(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(saxpy("opencl"), file)
+    for text, value in (("nan", np.nan), ("-inf", -np.inf), ("inf", np.inf)):
+        words = [file, "saxpy", f"y=fill:{text}[8,4]", "x=fill:1[32]", "a=2", "n=32"]
+        saved = ["--threads", "32", "--save", f"y={tmp_path}/y.npy"]
+        assert call(capsys, "run", *words, *saved)[::2] == (0, "")
+        assert np.array_equal(np.load(tmp_path / "y.npy"), np.full((8, 4), value), equal_nan=True)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_run_compares_and_saves_on_each_kind(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
@@ -407,6 +419,8 @@ FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KE
             "y: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'k'",
         ),
         (["y=fill:1e99:int32[3]"], "y=fill:1e99:int32[3]: "),
+        (["y=fill:nan:int32[3]"], "y=fill:nan:int32[3]: invalid value encountered in cast"),
+        (["y=fill:nam[3]"], f"y=nam: expected {FORMS}"),
         (["x=rondom[3]"], f"x=rondom[3]: expected {FORMS}"),
         (["x=no.npy"], "x: no.npy cannot be read: No such file or directory"),
         (["x=k.npz:b"], "x: k.npz has no array 'b'; it has 'a', 'c'"),

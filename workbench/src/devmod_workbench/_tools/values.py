@@ -163,6 +163,8 @@ def read_value(name: str, text: str, param: Param, sizes: Numbers) -> Any:
         return read_count(text, sizes, name)
     if text in ("true", "false"):
         return text == "true"
+    if text.removeprefix("-") in ("inf", "nan"):
+        return float(text)
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
