@@ -500,7 +500,10 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
             "GPU",
             "'GPU' is not a kind; gpu is a word for devices of several kinds; choose cuda (NVIDIA), rocm (AMD), metal (Apple), or vulkan, opencl or webgpu",
         ),
-        ("npu; pip install evil", f"expected a kind, got U+003B at character 4. The kinds: {KINDS}"),
+        (
+            "npu; pip install evil",
+            f"expected a kind, got U+003B at character 4. The kinds: {KINDS}",
+        ),
         ("npü:1", f"expected a kind, got U+00FC at character 3. The kinds: {KINDS}"),
         ("a" * 33, f"expected a kind, got 33 characters. The kinds: {KINDS}"),
     ],
