@@ -123,6 +123,26 @@ def test_the_first_kind_with_all_kernels_is_chosen(
     assert explained(loaded(module), "opencl") == [in_order[0], *others]
 
 
+def test_two_programs_of_a_kind_say_their_class_of_devices(runtimes: Any) -> None:
+    runtimes(opencl=("",))
+    interface = Interface(
+        [Param("y", "buffer", "float32", "rw")], open_block=True, needs=["processor"]
+    )
+    own = FunctionInfo("k", ["handle"], interface=interface)
+    functions = {"first": own, "second": INFO}
+    one = program(devmod.create_with_fallback("opencl", b"k", "cl", functions))
+    other = program(kernels("opencl", "first", "second"))
+
+    def texts(*parts: devmod.Module) -> list[str]:
+        return [text for _, _, _, text in explained(loaded(devmod.bundle(*parts)))]
+
+    end = "that fits opencl device 0 ()"
+    processors = f"each kernel has a candidate for processors {end}"
+    every = f"each kernel has a candidate for every class of devices {end}"
+    assert texts(one, other) == [processors, every]
+    assert texts(other, one) == [f"each kernel has a candidate {end}", processors]
+
+
 def test_the_first_device_that_all_kernels_fit_is_chosen(
     runtimes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

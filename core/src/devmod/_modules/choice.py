@@ -218,18 +218,25 @@ def program_verdicts(
         kernels = program_kernels(name, program)
         groups.append({kernel: _by_kind(owners, ()) for kernel, owners in kernels.items()})
     for kind in _kinds_of_programs(usable, groups):
+        has_class = False  # whether a program before this one is for a class of devices
         for program, candidates in zip(usable, groups, strict=True):
             if not any(kind in group for group in candidates.values()):
                 continue
             of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
             try:
-                fitting, chosen = _program_on(name, program, of_kind, kind, device, read)
+                fitting, chosen, needs = _program_on(name, program, of_kind, kind, device, read)
             except FormatError:
                 raise
             except DevmodError as error:
                 yield program, kind, None, {}, error
                 continue
-            why = f"each kernel has a candidate that fits {fitting}"
+            audience = ""
+            if "processor" in needs:
+                audience = " for processors"
+            elif has_class:
+                audience = " for every class of devices"
+            has_class |= "processor" in needs
+            why = f"each kernel has a candidate{audience} that fits {fitting}"
             yield program, kind, fitting, chosen, why
 
 
@@ -258,9 +265,9 @@ def _program_on(
     kind: str,
     device: Device | None,
     read: Any,
-) -> tuple[Device, dict[str, Iterator[Module]]]:
+) -> tuple[Device, dict[str, Iterator[Module]], set[str]]:
     """Return the first device of a kind on which each kernel of a program has candidates that fit,
-    and these; an error without one.
+    these, and what the first ones need; an error without one.
     """
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
@@ -288,7 +295,11 @@ def _program_on(
         else:
             lacking = _lacking(name, program, interfaces, each, read)
             if not lacking:
-                return each, kernels
+                needs = set[str]()
+                for interface in interfaces.values():
+                    if interface is not None:
+                        needs.update(interface.needs)
+                return each, kernels, needs
             unfit[f"it {lacking}"] = None
     raise DeviceNotFoundError("; ".join(unfit), kind=kind)
 
