@@ -123,6 +123,20 @@ def decoder(
     return Net(make, TOKENS, {}, STEP, cache)
 
 
+def with_window(net: Net) -> Net:
+    """Return a decoder whose cache has all tokens, as the layers of a sliding window branch by a
+    number of Python.
+    """
+
+    def cache(made: Any) -> dict[str, Any]:
+        own = net.cache(made)
+        layers = own["past_key_values"].layers
+        layers[:] = [hf.cache_utils.StaticLayer(8) for _ in layers]
+        return own
+
+    return net._replace(cache=cache)
+
+
 def viewer(name: str, **more: Any) -> Net:
     """Return a net of transformers for pictures."""
     return Net(lambda: _made(f"{name}Model", name, {**SEEN, **more}), IMAGES)
@@ -446,14 +460,17 @@ NETS: dict[str, Net] = {
     "squeezebert": encoder("SqueezeBert", embedding_size=32),
     "gpt2": decoder("GPT2", head="LMHeadModel", n_embd=32, n_layer=2, n_head=2, n_positions=32),
     "gpt-neox": decoder("GPTNeoX"),
-    "opt": decoder("OPT", ffn_dim=48, word_embed_proj_dim=32),
+    # It counts the positions by the values of a tensor, unless a call gives them.
+    "opt": decoder("OPT", ffn_dim=48, word_embed_proj_dim=32)._replace(
+        step={**STEP, "position_ids": Input((1, 1), 8)}
+    ),
     # Its biases have no StaticCache.
     "bloom": decoder("Bloom", n_layer=2, n_head=2)._replace(step=None),
     "llama": decoder("Llama", GROUPED),
-    "mistral": decoder("Mistral", GROUPED, sliding_window=4),
+    "mistral": with_window(decoder("Mistral", GROUPED, sliding_window=2)),
     "qwen2": decoder("Qwen2", GROUPED),
     "qwen3": decoder("Qwen3", GROUPED),
-    "gemma2": decoder("Gemma2", GROUPED, sliding_window=4),
+    "gemma2": with_window(decoder("Gemma2", GROUPED, sliding_window=2)),
     "phi3": decoder("Phi3", GROUPED),
     "falcon": decoder("Falcon"),
     "mixtral": decoder("Mixtral", GROUPED, num_local_experts=4, num_experts_per_tok=2),

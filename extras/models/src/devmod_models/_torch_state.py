@@ -24,6 +24,8 @@ __all__ = ["States", "is_object", "restoring"]
 #: The parts of a module that are no part of the names of what is in them.
 _UNNAMED = ("_parameters", "_buffers", "_modules")
 _NUMBERS = (int, float, str, type(None))
+#: The number of tokens of a layer of transformers' caches that has a sliding window.
+_SLIDING = ".cumulative_length_int"
 #: The value of a place that is not there.
 _ABSENT = "nothing"
 
@@ -260,9 +262,16 @@ class States:
             return
         if others:
             reasons = "; ".join(f"{name!r} {why}" for name, why in others.items())
+            advice = "use register_buffer, or a cache of a fixed length, such as StaticCache"
+            if any(name.endswith(_SLIDING) for name in others):
+                # Such a layer branches by a number of Python. The mask has the window anyway.
+                advice = (
+                    "replace each layer of the cache that has a sliding window by one of the length of all tokens: "
+                    "cache.layers[i] = StaticLayer(max_cache_len)"
+                )
             raise ArgumentError(
                 f"torch.export: the results depend on what former calls have changed, and that is no state of a program: {reasons}. "
-                "State is a tensor that keeps its shape and type: use register_buffer, or a cache of a fixed length, such as StaticCache",
+                f"State is a tensor that keeps its shape and type: {advice}",
                 argument="model",
             )
         raise ArgumentError(
