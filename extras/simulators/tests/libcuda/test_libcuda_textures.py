@@ -20,6 +20,9 @@ extern "C" __global__ void read(unsigned long long texture, float x, float y, fl
 extern "C" __global__ void level(unsigned long long texture, float level, float4 *out) { *out = tex2DLod<float4>(texture, 0.5f, 0.5f, level); }
 extern "C" __global__ void fetch(unsigned long long texture, int x, int4 *out) { *out = tex1Dfetch<int4>(texture, x); }
 extern "C" __global__ void write(unsigned long long surface, int x, int y) { surf2Dwrite(7.f, surface, x, y); }
+extern "C" __global__ void cube(unsigned long long texture, float x, float y, float z, float4 *out) { *out = texCubemap<float4>(texture, x, y, z); }
+extern "C" __global__ void cubes(unsigned long long texture, float x, float y, float z, int cube, float4 *out) { *out = texCubemapLayered<float4>(texture, x, y, z, cube); }
+extern "C" __global__ void face(unsigned long long surface, int x, int y, int face) { surfCubemapwrite(7.f, surface, x, y, face); }
 """
 
 
@@ -43,11 +46,13 @@ def copy(array: Any, data: np.ndarray, *, to_array: bool, x: int = 0) -> str:
     host, texels = ("src", "dst") if to_array else ("dst", "src")
     setattr(size, f"{host}MemoryType", cuda.CUmemorytype.CU_MEMORYTYPE_HOST)
     setattr(size, f"{host}Host", data.ctypes.data)
-    setattr(size, f"{host}Pitch", data.shape[1] * 4)
+    setattr(size, f"{host}Pitch", data.shape[-1] * 4)
+    setattr(size, f"{host}Height", data.shape[-2])
     setattr(size, f"{texels}MemoryType", cuda.CUmemorytype.CU_MEMORYTYPE_ARRAY)
     setattr(size, f"{texels}Array", array)
     setattr(size, f"{texels}XInBytes", x)
-    size.WidthInBytes, size.Height, size.Depth = data.shape[1] * 4, data.shape[0], 1
+    depth, height, width = data[None].shape[-3:]
+    size.WidthInBytes, size.Height, size.Depth = 4 * width, height, depth
     return errors.cuMemcpy3D(size)
 
 
@@ -215,3 +220,61 @@ def test_the_levels_of_a_mipmapped_array(standin: StandinDriver) -> None:
     assert errors.cuMipmappedArrayGetLevel(mipmap, 0) == "CUDA_ERROR_INVALID_HANDLE"
     assert errors.cuMipmappedArrayCreate(form(0), 1) == "CUDA_ERROR_INVALID_VALUE"
     standin.reset()
+
+
+#: The direction of a place on each face of a cube, by the places along it and across: +x, -x, +y,
+#: -y, +z, -z.
+FACES = (
+    lambda s, t: (1, -t, -s),
+    lambda s, t: (-1, -t, s),
+    lambda s, t: (s, 1, t),
+    lambda s, t: (s, -1, -t),
+    lambda s, t: (s, -t, 1),
+    lambda s, t: (-s, -t, -1),
+)
+
+
+@pytest.mark.volume_but("2-1")
+@pytest.mark.parametrize("cubes", [1, 2])
+@pytest.mark.parametrize("normalized", [0, 2])
+def test_the_faces_of_cubes(cubes: int, normalized: int) -> None:
+    """A direction of any length meets a texel of a face."""
+    array = driver.cuArray3DCreate(form(4, 4, 6 * cubes, flags=4 | (cubes > 1) | 2))
+    texels = np.arange(96 * cubes, dtype=np.float32).reshape(6 * cubes, 4, 4)
+    assert copy(array, texels, to_array=True) == "CUDA_SUCCESS"
+    description = cuda.CUDA_TEXTURE_DESC()
+    description.flags = normalized
+    description.addressMode = [cuda.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP] * 3
+    texture, out = int(driver.cuTexObjectCreate(resource(array), description, None)), zeros(4)
+    name = "cube" if cubes == 1 else "cubes"
+    places = ((0, 3), (1, 0), (2, 1)) if normalized else ((3, 2),)
+    for number, (column, row) in ((n, each) for n in range(6 * cubes) for each in places):
+        direction = FACES[number % 6]((column - 1.5) / 2, (row - 1.5) / 2)
+        values = [(texture, ctypes.c_uint64), *((3 * each, ctypes.c_float) for each in direction)]
+        if cubes > 1:
+            values.append((number // 6, ctypes.c_int))
+        assert launch(name, *values, (int(out), ctypes.c_void_p)) == "CUDA_SUCCESS"
+        assert read(out, 4, np.float32)[0] == texels[number, row, column]
+
+
+def test_a_surface_of_a_cube_and_what_is_none() -> None:
+    array = driver.cuArray3DCreate(form(4, 4, 6, flags=4 | 2))
+    texels = np.zeros((6, 4, 4), np.float32)
+    assert copy(array, texels, to_array=True) == "CUDA_SUCCESS"
+    surface = int(driver.cuSurfObjectCreate(resource(array)))
+    places = ((8, ctypes.c_int), (1, ctypes.c_int), (5, ctypes.c_int))
+    assert launch("face", (surface, ctypes.c_uint64), *places) == "CUDA_SUCCESS"
+    assert copy(array, texels, to_array=False) == "CUDA_SUCCESS"
+    assert np.argwhere(texels).tolist() == [[5, 1, 2]]
+    texture = int(driver.cuTexObjectCreate(resource(array), clamping(), None))
+    pointer = int(zeros(4)), ctypes.c_void_p
+    at = 1.0, ctypes.c_float
+    flat = launch("read", (texture, ctypes.c_uint64), at, at, pointer)
+    assert flat == "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+
+
+@pytest.mark.parametrize(
+    ("size", "flags"), [((4, 3, 6), 4), ((4, 4, 5), 4), ((4, 4, 12), 4), ((4, 4, 8), 5)]
+)
+def test_a_cube_has_six_square_faces(size: tuple[int, int, int], flags: int) -> None:
+    assert errors.cuArray3DCreate(form(*size, flags=flags)) == "CUDA_ERROR_INVALID_VALUE"

@@ -89,7 +89,7 @@ LACKING = {
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%x], [%y], 16;": (
         ".reduce .add .u32 of this instruction"
     ),
-    "tex.cube.v4.f32.f32 {%a, %a, %a, %a}, [%x, {%a, %a, %a, %a}];": ".cube of this instruction",
+    "tex.2dms.v4.f32.s32 {%a, %a, %a, %a}, [%x, {%a, %a, %a, %a}];": ".2dms of this instruction",
     "mul.s32 %o, %a, %a;": "this form of the instruction",
     "add.sat.s64 %x, %x, %x;": "this form of the instruction",
     "add.rn.s32 %o, %a, %a;": "this form of the instruction",

@@ -34,13 +34,18 @@ from devmod_simulators.ptx.ptx_types import (
 #: address modes, filter, flags; of a mipmapped array: levels, filter, bias, least and most level.
 #: The descriptors of its levels follow each other.
 _DESCRIPTOR = struct.Struct("<8s6Q4I3IIIII3f")
-#: The dimensions of a geometry, and whether it has layers.
+#: Flags of an array: its last dimension is layers, six of which are the faces of a cube.
+_LAYERS = 1
+_CUBE = 4
+#: The dimensions of a geometry, and the flags of its arrays.
 _GEOMETRIES = {
-    "1d": (1, False),
-    "2d": (2, False),
-    "3d": (3, False),
-    "a1d": (1, True),
-    "a2d": (2, True),
+    "1d": (1, 0),
+    "2d": (2, 0),
+    "3d": (3, 0),
+    "a1d": (1, _LAYERS),
+    "a2d": (2, _LAYERS),
+    "cube": (2, _CUBE),
+    "acube": (2, _CUBE | _LAYERS),
 }
 #: NumPy's type of the texels, by CUarray_format.
 _FORMATS = {1: "u1", 2: "u2", 3: "u4", 8: "i1", 9: "i2", 10: "i4", 16: "f2", 32: "f4"}
@@ -88,12 +93,19 @@ class Descriptor:
         self.limits = (max(least, 0.0), min(most, self.levels - 1.0))
         self.dtype = np.dtype(_FORMATS[kind])
         self.modes = (x, y, z)
+        if self.layered & _CUBE:
+            self.modes = (_CLAMP,) * 3
         self.texel = self.channels * self.dtype.itemsize
 
-    def check(self, lanes: Lanes, geometry: str) -> None:
-        """Check that an instruction's geometry is that of the array."""
-        if (self.dimensions, self.layered) != _GEOMETRIES[geometry]:
-            layers = " with layers" if self.layered else ""
+    def check(self, lanes: Lanes, geometry: str, magic: bytes) -> None:
+        """Check that an instruction's geometry is that of the array. The faces of a cube are layers
+        of a surface.
+        """
+        is_face = self.layered & _CUBE and magic == b"surface" and geometry == "a2d"
+        if (self.dimensions, self.layered) != _GEOMETRIES[geometry] and not is_face:
+            layers = " with layers" if self.layered & _LAYERS else ""
+            if self.layered & _CUBE:
+                layers = " of a cube" + layers
             text = f"an instruction of geometry {geometry} has an array of {self.dimensions} dimensions{layers}"
             raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", text)
 
@@ -192,6 +204,22 @@ class Descriptor:
         return total
 
 
+def _face_of(direction: list[Array]) -> tuple[Array, list[Array]]:
+    """Return the face of a cube that a direction meets, and where: the table of the appendix
+    "Texture Fetching".
+    """
+    x, y, z = (each.astype(np.float64) for each in direction)
+    is_x = (abs(x) >= abs(y)) & (abs(x) >= abs(z))
+    is_y = ~is_x & (abs(y) >= abs(z))
+    major = np.select([is_x, is_y], [x, y], z)
+    below = major < 0
+    first = np.select([is_x, is_y, below], [np.where(below, z, -z), x, -x], x)
+    second = np.where(is_y, np.where(below, -z, z), -y)
+    size = np.where(major == 0, 1, abs(major))
+    face = np.select([is_x, is_y], [0, 2], 4) + below
+    return face, [((each / size + 1) / 2).astype(F32) for each in (first, second)]
+
+
 class _Operand:
     """The object and the coordinates of an instruction."""
 
@@ -202,8 +230,10 @@ class _Operand:
         self.object = decoder.address(Address(operand.base, operand.offset))
         parts = decoder.vector(coordinates)
         self.layer: Callable[[Lanes], Array] | None = None
-        if self.layered:
+        if self.layered & _LAYERS:
             self.layer = decoder.source(parts.pop(0), U32)
+        if self.layered & _CUBE:
+            self.dimensions = 3
         self.coordinates = [decoder.source(part, coordinate) for part in parts[: self.dimensions]]
         self.decoder = decoder
         self.magic = magic
@@ -219,7 +249,7 @@ class _Operand:
                 positions = np.flatnonzero(objects == address)
                 part = lanes.select(positions, reads)
             descriptor = Descriptor(part, int(address), self.magic)
-            descriptor.check(part, self.geometry)
+            descriptor.check(part, self.geometry, self.magic)
             action(part, positions, descriptor)
 
 
@@ -243,6 +273,13 @@ def _tex(decoder: Decoder) -> Step:
             layer = None
             if access.layer is not None:
                 layer = access.layer(part)
+            if access.layered & _CUBE:
+                face, coordinates = _face_of([part.spread(each) for each in coordinates])
+                if not texture.flags & _NORMALIZED:
+                    coordinates = [each * texture.extent[0] for each in coordinates]
+                cubes = texture.extent[2] // 6
+                cube = 0 if layer is None else np.clip(layer.astype(S64), 0, cubes - 1)
+                layer = 6 * cube + face
             if texture.levels:
                 number = level(part) if level else np.zeros(1, F32)
                 values = texture.fetch_level(part, coordinates, layer, number)

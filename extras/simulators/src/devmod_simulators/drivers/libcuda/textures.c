@@ -2,7 +2,7 @@
  *
  * The texels of an array are in rows without gaps. A texture or surface object is the address of a
  * descriptor in the device's memory, whose layout the interpreter knows (ptx/ops_texture.py). Those
- * of a mipmapped array's levels follow each other. Cube maps are not supported.
+ * of a mipmapped array's levels follow each other. A cube map is an array of six layers, its faces.
  */
 #include "cuda_standin.h"
 
@@ -43,7 +43,7 @@ static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     static const CUdevice_attribute layered[] = {
         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE1D_LAYERED_WIDTH,
         CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE2D_LAYERED_WIDTH};
-    bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
+    bool has_layers = form->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
     CUdevice_attribute limit = (has_layers ? layered : plain)[form->Height > 0];
     const size_t extent[3] = {form->Width, form->Height, form->Depth};
     if (form->Depth && !has_layers)
@@ -54,14 +54,22 @@ static bool fits(int device, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     return true;
 }
 
+/* A cube has six square faces, and several cubes are layers. */
+static bool is_cube(const CUDA_ARRAY3D_DESCRIPTOR *form) {
+    bool has_faces =
+        form->Flags & CUDA_ARRAY3D_LAYERED ? form->Depth && form->Depth % 6 == 0 : form->Depth == 6;
+    return has_faces && form->Width == form->Height;
+}
+
 CUresult array_make(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *form) {
     CHECK(pHandle && form && form->Width, CUDA_ERROR_INVALID_VALUE);
     unsigned element = format_bytes(form->Format);
     bool has_layers = form->Flags & CUDA_ARRAY3D_LAYERED;
+    unsigned known = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP;
     CHECK(element && (form->NumChannels == 1 || form->NumChannels == 2 || form->NumChannels == 4),
           CUDA_ERROR_INVALID_VALUE);
-    CHECK(!(form->Flags & ~(unsigned)(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST)),
-          CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(form->Flags & ~known), CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(form->Flags & CUDA_ARRAY3D_CUBEMAP) || is_cube(form), CUDA_ERROR_INVALID_VALUE);
     CHECK(has_layers ? form->Depth > 0 : form->Height || !form->Depth, CUDA_ERROR_INVALID_VALUE);
     CHECK(fits(current_context()->device, form), CUDA_ERROR_INVALID_VALUE);
     Array array = {.form = *form,
@@ -133,7 +141,7 @@ static CUresult take_array(CUarray handle, ImageDescriptor *descriptor) {
     descriptor->height = array->height;
     descriptor->depth = array->depth;
     descriptor->pitch = array->pitch;
-    descriptor->layered = array->form.Flags & CUDA_ARRAY3D_LAYERED;
+    descriptor->layered = array->form.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
     descriptor->dimensions = 1;
     if (array->form.Height)
         descriptor->dimensions = 2;
