@@ -1,4 +1,4 @@
-"""The conversions of OpenCL C on CUDA."""
+"""The conversions and the functions of integers of OpenCL C on CUDA."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from opencl_conversions import TYPES, wrong_conversions
+from opencl_integers import ROWS
+from test_il_integers import CASES, wrong_on_target
 
 
 @pytest.mark.row("R58")
@@ -13,3 +15,11 @@ from opencl_conversions import TYPES, wrong_conversions
 @pytest.mark.parametrize("source", TYPES)
 def test_conversions(source: str, device: Any) -> None:
     assert wrong_conversions(source, "cuda -arch=compute_75", device) == []
+
+
+@pytest.mark.row("R58")
+@pytest.mark.filterwarnings("ignore:clang has warnings")
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(("type_", "lanes"), CASES)
+def test_functions_of_integers(type_: str, lanes: tuple[int, ...]) -> None:
+    assert wrong_on_target(type_, lanes, "CUDA", ROWS) == []

@@ -112,8 +112,8 @@ kernel void k(global const long *x, global long *r, global long *pairs) {
 
 
 def test_a_product_and_sum_of_long_is_saturated(target: str) -> None:
-    if devmod.device("opencl").handle.platform.name.startswith("Intel"):
-        pytest.skip("Intel's runtime computes mad_sat of long wrongly, from the source too")
+    if target == "source" and devmod.device("opencl").handle.platform.name.startswith("Intel"):
+        pytest.skip("Intel's runtime computes mad_sat of long wrongly from the source")
     low, high = -(2**63), 2**63 - 1
     edges = [0, 1, -1, 3, -386, 2**32, -(2**32), high, low, high - 5, low + 5]
     rows = list(itertools.product(edges, repeat=3))

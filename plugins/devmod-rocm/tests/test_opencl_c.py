@@ -100,3 +100,13 @@ def test_instructions_that_the_emulator_corrects(device: Any) -> None:
     x, y = np.arange(1, 17, dtype="float32") ** 2, np.zeros(64, "float32")
     module["turned"].on(device)(x, y, 21, grid=2, block=32)
     assert y.tolist() == [36.0 * i for i in range(32)] * 2
+
+
+def test_shorts_at_any_byte(device: Any) -> None:
+    """clang loads a vector of three bytes as a short and a byte."""
+    text = "kernel void k(global const char *x, global short *y, global char *z) { int i = get_global_id(0); y[i] = *(global const short *)(x + 2 * i + 1); vstore3(vload3(i, x), i, z); }"
+    x = np.random.default_rng(11).integers(-128, 128, 97).astype("int8")
+    y, z = np.zeros(32, "int16"), np.zeros(96, "int8")
+    devmod.compile(text, TARGET, language="OpenCL C")["k"].on(device)(x, y, z, grid=1, block=32)
+    np.testing.assert_array_equal(y, x[1:65].view("int16"))
+    np.testing.assert_array_equal(z, x[:96])

@@ -1,4 +1,4 @@
-"""The conversions of OpenCL C on ROCm, in machine code of gfx1100."""
+"""The conversions and the functions of integers of OpenCL C on ROCm, in machine code of gfx1100."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from opencl_conversions import TYPES, wrong_conversions
+from opencl_integers import ROWS
+from test_il_integers import CASES, wrong_on_target
 
 
 @pytest.mark.row("R58")
@@ -14,3 +16,12 @@ from opencl_conversions import TYPES, wrong_conversions
 @pytest.mark.parametrize("source", TYPES)
 def test_conversions(source: str, device: Any) -> None:
     assert wrong_conversions(source, "rocm -arch=gfx1100", device) == []
+
+
+@pytest.mark.row("R58")
+@pytest.mark.usefixtures("emulator")
+@pytest.mark.filterwarnings("ignore:clang has warnings")
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(("type_", "lanes"), CASES)
+def test_functions_of_integers(type_: str, lanes: tuple[int, ...]) -> None:
+    assert wrong_on_target(type_, lanes, "ROCm", ROWS) == []

@@ -63,10 +63,16 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
 
 
 def is_miscompiled(builtin: Builtin) -> bool:
-    """Return whether clang's SPIR-V of a function is wrong: for conversions between integers it
+    """Return whether a function of clang's SPIR-V is wrong. In conversions between integers, clang
     takes signed numbers for unsigned ones and the reverse, and drivers refuse a conversion to the
-    same type.
+    same type. They refuse any and all of a number, which are instructions for vectors. Intel's
+    runtime for processors computes mad_sat wrongly, and shuffles with constants, also from the
+    source. It has no shuffle of half.
     """
+    if builtin.name in ("mad_sat", "shuffle", "shuffle2") or _is_of_a_number(
+        builtin.name, builtin.params
+    ):
+        return True
     match = _CONVERT_ALIKE.fullmatch(builtin.name)
     if not match or not builtin.params:
         return False
@@ -74,6 +80,11 @@ def is_miscompiled(builtin: Builtin) -> bool:
     if match[1] == "float":
         return source == "float"
     return source.removeprefix("u") in _INTEGERS
+
+
+def _is_of_a_number(name: str, params: Sequence[Type]) -> bool:
+    """Return whether a function is any or all of a number."""
+    return name in ("any", "all") and len(params) == 1 and params[0].lanes == 1
 
 
 def _function(builtin: Builtin, function: str, body: str) -> str:
@@ -101,19 +112,9 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return _STATEMENTS[name]
     if not params:
         return None
-    source = params[0]
-    lanes = ["a0"]
-    if source.lanes > 1:
-        lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
-    numbers: list[str] = []
-    if match := _CONVERT.fullmatch(name):
-        numbers = [_convert(lane, source.base, match[1], match[2] or "") for lane in lanes]
-    elif match := _CONVERT_ALIKE.fullmatch(name):
-        numbers = lanes
-        if match[2]:
-            numbers = [_saturated(lane, source.base, match[1]) for lane in lanes]
-        numbers = [f"({match[1]})({each})" for each in numbers]
-    if numbers:
+    if _is_of_a_number(name, params):
+        return "return a0 < 0;"
+    if numbers := _elements(name, params):
         return f"return ({result.spelling})({', '.join(numbers)});"
     if match := _ATOMIC.fullmatch(name):
         return _atomic(match[1], params[0])
@@ -129,6 +130,39 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         loop = f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) {copy};"
         return f"{loop}\nreturn a{len(params) - 1};"
     return None
+
+
+def _elements(name: str, params: Sequence[Type]) -> list[str]:
+    """Return the elements of the result as expressions; [] for a function without such ones."""
+    source = params[0]
+    if name in ("shuffle", "shuffle2"):
+        mask = f"a{len(params) - 1}"
+        return [_element(f"{mask}.s{index:x}", params) for index in range(params[-1].lanes)]
+    lanes = ["a0"]
+    if source.lanes > 1:
+        lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
+    if name == "mad_sat":
+        rows = (each.replace("a0", "a{0}") for each in lanes)
+        return [f"devmod_mad_sat({', '.join(map(each.format, range(3)))})" for each in rows]
+    if match := _CONVERT.fullmatch(name):
+        return [_convert(lane, source.base, match[1], match[2] or "") for lane in lanes]
+    match = _CONVERT_ALIKE.fullmatch(name)
+    if not match:
+        return []
+    if match[2]:
+        lanes = [_saturated(lane, source.base, match[1]) for lane in lanes]
+    return [f"({match[1]})({each})" for each in lanes]
+
+
+def _element(index: str, params: Sequence[Type]) -> str:
+    """Return the element of a shuffle's vectors, as an expression. The higher bits of the index do
+    not count.
+    """
+    lanes = params[0].lanes
+    element = f"a0[{index} & {lanes - 1}]"
+    if len(params) == 2:
+        return element
+    return f"({index} & {lanes} ? a1[{index} & {lanes - 1}] : {element})"
 
 
 def _convert(value: str, source: str, target: str, mode: str) -> str:

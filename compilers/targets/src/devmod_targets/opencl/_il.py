@@ -35,8 +35,8 @@ _VERSIONS = ("1.0", "1.4")
 #: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which
 #: SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
-#: What a text has that calls such a function, or a conversion. A macro may join the name.
-_MAY_CALL_OWN = re.compile(f"{_OWN.pattern}|\\bconvert_")
+#: What a text has that calls such a function, or a wrong one. A macro may join the name.
+_MAY_CALL_OWN = re.compile(f"{_OWN.pattern}|\\bconvert_|\\b(?:all|any|mad_sat|shuffle2?)\\b")
 #: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
 #: device chooses its vectors itself.
 _OUTPUT = (

@@ -50,3 +50,33 @@ DEVMOD_TO_HALF(double)
     }
 DEVMOD_TO_DOUBLE(long)
 DEVMOD_TO_DOUBLE(ulong)
+
+// -- saturated products and sums: of 8 to 32 bits with twice the bits, of 64 bits with the high half of the product
+
+#define DEVMOD_MAD_SAT(type, wide, least, most)                                                                            \
+    DEVMOD_DEVICE type devmod_mad_sat(type x, type y, type z)                                                              \
+    {                                                                                                                      \
+        wide sum = (wide)x * y + z;                                                                                        \
+        return sum > (most) ? (most) : sum < (least) ? (least) : sum;                                                      \
+    }
+DEVMOD_MAD_SAT(char, int, -128, 127)
+DEVMOD_MAD_SAT(uchar, uint, 0, 255)
+DEVMOD_MAD_SAT(short, long, -32768, 32767)
+DEVMOD_MAD_SAT(ushort, ulong, 0, 65535)
+DEVMOD_MAD_SAT(int, long, -0x80000000L, 0x7fffffff)
+DEVMOD_MAD_SAT(uint, ulong, 0, 0xffffffff)
+DEVMOD_DECLARED long mul_hi(long x, long y);
+DEVMOD_DECLARED ulong mul_hi(ulong x, ulong y);
+DEVMOD_DEVICE ulong devmod_mad_sat(ulong x, ulong y, ulong z)
+{
+    ulong sum = x * y + z;
+    return mul_hi(x, y) || sum < z ? ~0UL : sum;
+}
+DEVMOD_DEVICE long devmod_mad_sat(long x, long y, long z)
+{
+    ulong product = (ulong)x * (ulong)y, sum = product + (ulong)z;
+    long high = mul_hi(x, y) + (z < 0 ? -1 : 0) + (sum < product);
+    if (high == (long)sum >> 63)
+        return sum;
+    return high < 0 ? (long)(1UL << 63) : (long)(~0UL >> 1);
+}
