@@ -152,6 +152,14 @@ class Coverage:
             self.progress = 2 if launched.stat().st_size else 1
 
 
+def _pass_on(launched: Path) -> None:
+    """Let a body of `sanitize` around this one, or the command, know of the launches too."""
+    outer = os.environ[_LAUNCHED]
+    if outer and launched.exists():
+        with open(outer, "ab") as file:
+            file.write(launched.read_bytes())
+
+
 @contextmanager
 def sanitize(*checks: str) -> Iterator[None]:
     """Check the launches in the body, also of processes that it starts, and raise an error at its
@@ -212,10 +220,7 @@ def sanitize_with_coverage(*checks: str) -> Iterator[Coverage]:
                 os.environ |= _variables[-1]
                 if len(_variables) == 1:
                     _variables.clear()
-            outer = os.environ[_LAUNCHED]
-            if outer and launched.exists():
-                with open(outer, "ab") as file:
-                    file.write(launched.read_bytes())
+            _pass_on(launched)
             reports = [json.loads(line) for line in driver.sanitize_reports()]
             reports += [each for each in read_reports(log) if each not in reports]
             if reports and command_log:
