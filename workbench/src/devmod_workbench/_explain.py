@@ -12,12 +12,13 @@ from devmod._modules.choice import candidate_name, program_verdicts, verdicts
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
-from devmod._util.text import is_valid_name, shorten_repeat
+from devmod._util.text import shorten_repeat
 from devmod.backend import escape_line, find_spec, interface_of, is_tuned, read_program, walk
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
     DevmodError,
+    FormatError,
     NotRegisteredError,
     RuntimeNotLinkedError,
     did_you_mean,
@@ -380,8 +381,10 @@ def _parse(text: str) -> Device | _Described:
     describes.
     """
     kind, _, arch = text.partition(":")
-    if not is_valid_name(kind):
-        return devices.device(kind)  # it raises the error
+    try:
+        find_spec(kind)
+    except FormatError:
+        return devices.device(kind)  # its error has the kinds
     if not arch and find_spec(text) is None:
         for owner in KINDS:
             spec = find_spec(owner)

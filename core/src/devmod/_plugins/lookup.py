@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from devmod._plugins import registry
 from devmod._plugins.discovery import shared_scan
+from devmod._util.text import is_valid_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+#: The groups for which a person names a kind, rather than a file.
+_CHOSEN = ("devmod.device", "devmod.conformance")
 
 
 def lookup(group: str, name: str) -> Any:
@@ -25,6 +29,10 @@ def lookup(group: str, name: str) -> Any:
     """
     result = registry.cached_object(group, name)
     if result is None:
+        if group in _CHOSEN and isinstance(name, str) and not is_valid_name(name):
+            from devmod._plugins.miss import invalid_kind
+
+            raise invalid_kind(group, name)
         with shared_scan():
             result = registry.find(group, name)
             if result is None:

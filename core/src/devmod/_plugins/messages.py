@@ -72,18 +72,17 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(f"{form}; got an object of type {type(name).__name__}")
     if noun == "hook":
         return FormatError(form)
-    if 0 < len(name) <= MAX_NAME:
-        at = 0
-        while is_valid_name(name[: at + 1]):
-            at += 1
-        problem = f"U+{ord(name[at]):04X} at character {at + 1}"
-    else:
-        problem = f"{len(name)} characters"
-    from devmod._plugins.miss import CHOSEN, invalid_kind
+    return FormatError(f"{form}; got {name_problem(name)}{lower_case_hint(name)}")
 
-    if group in CHOSEN:
-        return FormatError(invalid_kind(group, name, problem))
-    return FormatError(f"{form}; got {problem}{lower_case_hint(name)}")
+
+def name_problem(name: str) -> str:
+    """Return what is wrong with an invalid kind or format, without a quotation of it."""
+    if not 0 < len(name) <= MAX_NAME:
+        return f"{len(name)} characters"
+    at = 0
+    while is_valid_name(name[: at + 1]):
+        at += 1
+    return f"U+{ord(name[at]):04X} at character {at + 1}"
 
 
 def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:

@@ -8,7 +8,14 @@ from devmod._plugins import messages, registry, specs
 from devmod._plugins.claim import normalize_name
 from devmod._plugins.discovery import distributions, shared_scan
 from devmod._util.text import is_valid_name
-from devmod.errors import NotRegisteredError, PluginError, did_you_mean, not_installed, pip_install
+from devmod.errors import (
+    FormatError,
+    NotRegisteredError,
+    PluginError,
+    did_you_mean,
+    not_installed,
+    pip_install,
+)
 from devmod.targets import KINDS, PROGRAM, SHARED_OBJECT
 
 TYPE_CHECKING = False
@@ -30,8 +37,6 @@ WORDS = {
     "intel": "a maker of devices; its drivers have vulkan, opencl and webgpu",
     "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
 }
-#: The groups for which a person names a kind, rather than a file.
-CHOSEN = ("devmod.device", "devmod.conformance")
 #: How the other shared objects are read.
 _SHARED_OBJECTS = (
     "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, devmod.interop.tvm.load_library(path) the "
@@ -105,7 +110,7 @@ def _suggestion(group: str, name: str) -> str:
 
     In the other groups a miss is common, and difflib is slow to import.
     """
-    if group not in ("devmod.targets", *CHOSEN):
+    if group not in ("devmod.targets", "devmod.device", "devmod.conformance"):
         return ""
     known = sorted({*registry.registered(group), *KINDS} - {PROGRAM})
     noun = "kinds"
@@ -115,16 +120,15 @@ def _suggestion(group: str, name: str) -> str:
     return f"{nearest or '.'} The {noun}: {', '.join(known)}"
 
 
-def invalid_kind(group: str, name: str, problem: str) -> str:
-    """Return the message for a name in the place of a kind that no kind can have. `problem` has
-    what is wrong with it, for a name that is not quoted.
-    """
+def invalid_kind(group: str, name: str) -> FormatError:
+    """Return the error for a name that a person gave for a kind, and that no kind can have."""
     word = name.lower()
     if not is_valid_name(word):
-        return f"expected a kind, got {problem}{_suggestion(group, '')}"
+        problem = messages.name_problem(name)
+        return FormatError(f"expected a kind, got {problem}{_suggestion(group, '')}")
     if word in WORDS:
-        return f"{name!r} is not a kind; {word} is {WORDS[word]}"
-    return f"{name!r} is not a kind{_suggestion(group, name)}"
+        return FormatError(f"{name!r} is not a kind; {word} is {WORDS[word]}")
+    return FormatError(f"{name!r} is not a kind{_suggestion(group, name)}")
 
 
 def explain_name(group: str, name: str) -> str:
@@ -139,7 +143,7 @@ def explain_name(group: str, name: str) -> str:
     if name in _CORE_KINDS and group != "devmod.targets":
         return _CORE_KINDS[name]
     # What a person chooses.
-    if name in WORDS and group in ("devmod.targets", *CHOSEN):
+    if name in WORDS and group in ("devmod.targets", "devmod.device", "devmod.conformance"):
         return WORDS[name]
     try:
         if group == "devmod.load_from_file":

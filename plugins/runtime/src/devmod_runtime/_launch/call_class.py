@@ -27,7 +27,7 @@ class _FunctionOfCall:
 
     __slots__ = ("_attributes", "_class", "_reference")
 
-    def __init__(self, function: Any, own: type) -> None:
+    def __init__(self, function: Any, own: Any) -> None:
         self._attributes = function.__dict__
         self._class = own
         self._reference = ref(function)
