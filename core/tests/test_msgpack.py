@@ -189,10 +189,10 @@ def test_an_object_of_another_type(expected: str) -> None:
         (Reader.read_str, b"\xd9\3ab\xff", "a string is not UTF-8, at byte 4"),
         (Reader.read_bin, b"\xc4\3ab", "a length of 3 bytes, and 2 are left, at byte 2"),
         (Reader.read_array, b"\x93\1\2", "a count of 3, and 2 bytes are left, at byte 1"),
-        (Reader.read_array, b"\xdc\1\0\1", "a count of 256, and 1 bytes are left, at byte 3"),
+        (Reader.read_array, b"\xdc\1\0\1", "a count of 256, and 1 byte is left, at byte 3"),
         (Reader.read_map, b"\x82\xa0\1\xa0", "a count of 2, and 3 bytes are left, at byte 1"),
-        (Reader.read_map, b"\xde\0\1\xa0", "a count of 1, and 1 bytes are left, at byte 3"),
-        (Reader.read_value, b"\x92\1\xa1", "a length of 1 bytes, and 0 are left, at byte 3"),
+        (Reader.read_map, b"\xde\0\1\xa0", "a count of 1, and 1 byte is left, at byte 3"),
+        (Reader.read_value, b"\x92\1\xa1", "a length of 1 byte, and 0 are left, at byte 3"),
         (Reader.read_value, b"\xca\0\0\0", "a length of 4 bytes, and 3 are left, at byte 1"),
         (Reader.read_value, b"\x81\1\1", "expected a string, found an integer, at byte 1"),
         (Reader.read_value, b"\x82\xa1a\1\xa1a\1", "the key 'a' is repeated, at byte 4"),
@@ -307,7 +307,7 @@ def test_the_fields_of_a_map(data: bytes, fields: dict[str, Any]) -> None:
             "m: found the byte 0xC1, which msgpack does not use, which is not supported here, at byte 3",
         ),
         (b"\x82\xa1m\5\5\5", "expected a string, found an integer, at byte 4"),
-        (b"\x81\xa1", "a count of 1, and 1 bytes are left, at byte 1"),
+        (b"\x81\xa1", "a count of 1, and 1 byte is left, at byte 1"),
     ],
 )
 def test_damaged_fields_of_a_map(data: bytes, text: str) -> None:
@@ -359,7 +359,7 @@ def test_values_are_nested_at_most_32_deep() -> None:
 
 
 def too_many(most: int, size: int) -> str:
-    return f"more than {most} arrays and maps in values of any type, too many for {size} bytes, at byte "
+    return f"more than {most} arrays and maps in values of any type, too many for {size} byte{'' if size == 1 else 's'}, at byte "
 
 
 def test_the_number_of_arrays_and_maps_has_a_limit() -> None:

@@ -189,7 +189,7 @@ def test_a_damaged_library() -> None:
     whole = data[:-4]  # the name of the argument is the last that is read
     assert read_metallib(whole)["k"].params[0].name == "x"
     problem = (
-        f"the metallib is damaged: expected 1 bytes at {len(whole) - 1}, it has {len(whole) - 1}"
+        f"the metallib is damaged: expected 1 byte at {len(whole) - 1}, it has {len(whole) - 1}"
     )
     assert refusal(FormatError, read_metallib, whole[:-1]) == problem
     described = data.index(b"AIRR") + 4

@@ -516,17 +516,17 @@ def test_declared_arguments_are_those_of_the_image(programs: dict[str, Program])
     for wrong, got in (
         (
             types[:-1],
-            "got 5 (handle (8 bytes), int8 (1 bytes), int16 (2 bytes), bool (1 bytes), uint8x32 (32 bytes))",
+            "got 5 (handle (8 bytes), int8 (1 byte), int16 (2 bytes), bool (1 byte), uint8x32 (32 bytes))",
         ),
         (
             (*types[:5], "handle"),
-            "got 6 (handle (8 bytes), int8 (1 bytes), int16 (2 bytes), bool (1 bytes), uint8x32 (32 bytes), handle (8 bytes))",
+            "got 6 (handle (8 bytes), int8 (1 byte), int16 (2 bytes), bool (1 byte), uint8x32 (32 bytes), handle (8 bytes))",
         ),
     ):
         with pytest.raises(devmod.FormatError) as caught:
             check_declared(devmod.FunctionInfo("bounded", wrong), entry)
         assert str(caught.value) == (
-            "the declared arguments of the cuda kernel 'bounded' are not those of its image: expected 6 arguments (8 bytes, 1 bytes, 2 bytes, "
-            f"1 bytes, 32 bytes, 4 bytes), {got}"
+            "the declared arguments of the cuda kernel 'bounded' are not those of its image: expected 6 arguments (8 bytes, 1 byte, 2 bytes, "
+            f"1 byte, 32 bytes, 4 bytes), {got}"
         )
         assert caught.value.function == "bounded"

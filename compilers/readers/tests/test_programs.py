@@ -208,7 +208,7 @@ WRONG_CODE = {
     ),
     "cut": (
         pack_steps(GOOD)[:-1],
-        "the code of the program 'p': step 2: a length of 1 bytes, and 0 are left, at byte 129",
+        "the code of the program 'p': step 2: a length of 1 byte, and 0 are left, at byte 129",
     ),
     "a key twice": (
         b"\x82\xa1a\0\xa1a\0",

@@ -8,7 +8,7 @@ import sys
 import zlib
 from importlib import import_module
 
-from devmod.errors import FormatError, ToolchainNotFoundError, not_installed
+from devmod.errors import FormatError, ToolchainNotFoundError, count_text, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _decompress(
         raise FormatError(f"{what} is damaged: {error}", kind=kind) from None
     if len(result) != size:
         raise FormatError(
-            f"{what} is damaged: expected {size} bytes after decompression, got {len(result)}",
+            f"{what} is damaged: expected {count_text(size, 'byte')} after decompression, got {len(result)}",
             kind=kind,
         )
     if not decompressor.eof:

@@ -21,7 +21,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from devmod.backend import detect_form
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 
 __all__ = [
     "DYNAMIC_SYMBOLS",
@@ -111,7 +111,9 @@ class ElfFile:
         form = bytes(view[4:6])
         header, self._section, self._segment, self._symbol = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
         if len(view) < header.size:
-            raise ValueError(f"it has {len(view)} bytes; an ELF header has {header.size}")
+            raise ValueError(
+                f"it has {count_text(len(view), 'byte')}; an ELF header has {header.size}"
+            )
         if form not in _LAYOUTS:
             raise ValueError(
                 f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2"
@@ -285,7 +287,7 @@ def dynamic_symbols(elf: ElfFile, symbols: Iterable[str]) -> dict[str, tuple[int
     for number in tables:
         _, _, _, table_bytes, link, _, width = elf.section(number)
         if width != elf.symbol_bytes or table_bytes > _MAX_SYMBOLS * width:
-            raise ValueError(f"a symbol table of {table_bytes} bytes")
+            raise ValueError(f"a symbol table of {count_text(table_bytes, 'byte')}")
         strings = bytes(elf.contents(link))
         for start, _, section, address, size in elf.symbols(elf.contents(number)):
             end = strings.find(b"\0", start, start + longest + 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import PipelineConstant
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod_readers.c_numbers import C_NUMBERS, bytes_type, number_type
 from devmod_readers.reflection import ReflectedFunction, argument_types
 
@@ -229,7 +229,7 @@ def _number(data: bytes, at: int, size: int, *, signed: bool = False) -> int:
 def _slice(data: bytes, at: int, size: int) -> bytes:
     if not 0 <= at <= len(data) - size:
         raise FormatError(
-            f"the metallib is damaged: expected {size} bytes at {at}, it has {len(data)}",
+            f"the metallib is damaged: expected {count_text(size, 'byte')} at {at}, it has {len(data)}",
             kind="metal",
         )
     return data[at : at + size]

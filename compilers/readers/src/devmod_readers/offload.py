@@ -24,7 +24,7 @@ from struct import Struct, iter_unpack, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from devmod.backend import detect_form, open_regular
-from devmod.errors import ArgumentError, FormatError, quote_name
+from devmod.errors import ArgumentError, FormatError, count_text, quote_name
 from devmod_readers._decompress import decompress_zlib, decompress_zstd
 from devmod_readers.elf import NO_BITS, ElfFile
 from devmod_readers.nvidia import fatbin_members
@@ -307,7 +307,7 @@ class Limits:
         """Count bytes that are about to be decompressed. Raise FormatError if they are too many."""
         if size > self._unpacked:
             raise FormatError(
-                f"{what} has {size} bytes after decompression, which is over the limit"
+                f"{what} has {count_text(size, 'byte')} after decompression, which is over the limit"
             )
         self._unpacked -= size
         self._enclosed += _NESTING * size
@@ -330,7 +330,7 @@ def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> _Contents
     binary = part(view, at, size, what)
     if size < 32 or entry_size < 40:
         raise FormatError(
-            f"{what} is invalid: its size is {size} bytes, and that of its entry {entry_size}"
+            f"{what} is invalid: its size is {count_text(size, 'byte')}, and that of its entry {entry_size}"
         )
     strings, count, image, image_size = unpack_from(
         "<QQQQ", part(binary, entry, entry_size, f"the entry of {what}"), 8
@@ -362,7 +362,9 @@ def read_bundle(view: memoryview, at: int, _limits: Limits) -> _Contents:
         which = f"entry {number + 1} of {what}"
         offset, size, length = unpack_from("<QQQ", part(bundle, place, 24, which))
         if length > _MAX_NAME:
-            raise FormatError(f"{which} has a name of {length} bytes; expected at most {_MAX_NAME}")
+            raise FormatError(
+                f"{which} has a name of {count_text(length, 'byte')}; expected at most {_MAX_NAME}"
+            )
         name = bytes(part(bundle, place + 24, length, which)).decode("utf-8", "backslashreplace")
         place += 24 + length
         entries.append((name, part(bundle, offset, size, which)))
@@ -385,11 +387,11 @@ def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> _Conten
     # Version 1 has no size of the file.
     total = sizes[0] if version > 1 else len(view) - at
     if total < 8 + header.size:
-        raise FormatError(f"{what} is invalid: its size is {total} bytes")
+        raise FormatError(f"{what} is invalid: its size is {count_text(total, 'byte')}")
     data = part(view, at, total, what)[8 + header.size :]
     if length > RATIO * len(data):
         raise FormatError(
-            f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit"
+            f"{what} has {count_text(length, 'byte')} after decompression of {len(data)}, which is over the limit"
         )
     if method not in (0, 1):
         raise FormatError(
@@ -500,11 +502,11 @@ def _check_sizes(
         differs = not is_compressed and size != stored
         if differs or sizes.get(ordinal, size) != size:
             raise FormatError(
-                f"{which} has {size} bytes in the table, and {sizes.get(ordinal, stored)} elsewhere"
+                f"{which} has {count_text(size, 'byte')} in the table, and {sizes.get(ordinal, stored)} elsewhere"
             )
         if is_compressed and size > RATIO * stored:
             raise FormatError(
-                f"{which} has {size} bytes after decompression of {stored}, which is over the limit"
+                f"{which} has {count_text(size, 'byte')} after decompression of {stored}, which is over the limit"
             )
         sizes[ordinal] = size
     return sizes

@@ -25,7 +25,7 @@ from devmod.backend import (
     parse_dtype,
     tag_problem,
 )
-from devmod.errors import FormatError, list_names, quote_name
+from devmod.errors import FormatError, count_text, list_names, quote_name
 from devmod_readers.elf import symbol_bytes as symbol_bytes
 from devmod_readers.sources import OPTIONS_LINE
 
@@ -72,7 +72,7 @@ class TvmReader(Reader):
         """Read `size` bytes."""
         left = len(self.data) - self.at
         if size > left:
-            raise self.error(f"expected {size} bytes, and {left} are left")
+            raise self.error(f"expected {count_text(size, 'byte')}, and {left} are left")
         part: memoryview = self.data[self.at : self.at + size]
         self.at += size
         return part
@@ -87,7 +87,10 @@ class TvmReader(Reader):
         count = self.read_number(8)
         left = len(self.data) - self.at
         if count * smallest > left:
-            raise self.error(f"a count of {count}, and {left} bytes are left", start)
+            raise self.error(
+                f"a count of {count}, and {count_text(left, 'byte')} {'is' if left == 1 else 'are'} left",
+                start,
+            )
         return count
 
     def read_bytes(self) -> memoryview:
@@ -189,7 +192,7 @@ class TvmReader(Reader):
         expected = array_bytes(dtype, shape)
         if size != expected:
             raise self.error(
-                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {expected}",
+                f"{count_text(size, 'byte')} for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {expected}",
                 start,
             )
         return dtype, shape, self.read(size)

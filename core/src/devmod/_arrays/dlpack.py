@@ -12,6 +12,7 @@ from ctypes import pythonapi
 
 from devmod._arrays.buffer import Pinned, fields, strides_of
 from devmod._values.dtypes import DType, array_bytes, dtype_name
+from devmod.errors import count_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def host_capsule(
     size = array_bytes(dtype, shape)
     if size != data.nbytes:
         raise BufferError(
-            f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}"
+            f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {count_text(size, 'byte')}, not {data.nbytes}"
         )
     check_elements(dtype)
     versioned = max_version is not None and max_version[0] >= 1

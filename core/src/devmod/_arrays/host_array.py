@@ -10,7 +10,7 @@ from devmod._arrays.buffer import BufferBase
 from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod._values.param import numpy_dtype
-from devmod.errors import ArgumentError, FormatError
+from devmod.errors import ArgumentError, FormatError, count_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class HostArray(Array):
         expected = array_bytes(code, self.shape)
         if self._data.nbytes != expected:
             raise FormatError(
-                f"an array of shape {self.shape} and type {dtype} has {expected} bytes, not {self._data.nbytes}"
+                f"an array of shape {self.shape} and type {dtype} has {count_text(expected, 'byte')}, not {self._data.nbytes}"
             )
 
     @property

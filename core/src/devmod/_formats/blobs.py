@@ -8,7 +8,7 @@ import sys
 
 from devmod._formats.msgpack import Reader
 from devmod._util.digest import sha256_of
-from devmod.errors import ArgumentError, FormatError, NotRegisteredError, not_installed
+from devmod.errors import ArgumentError, FormatError, NotRegisteredError, count_text, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def decompress(
     except library.ZstdError as error:
         problem = error
     raise FormatError(
-        f"{subject} cannot be read: the compressed bytes do not unpack to the {size} bytes with the SHA-256 in the index. "
+        f"{subject} cannot be read: the compressed bytes do not unpack to the {count_text(size, 'byte')} with the SHA-256 in the index. "
         "Nothing of them was used",
         kind=kind,
     ) from problem

@@ -10,7 +10,7 @@ from devmod._formats import LIBRARY
 from devmod._formats.msgpack import Reader
 from devmod._util.digest import sha256_of
 from devmod._util.text import is_valid_name
-from devmod.errors import FormatError, list_names, pip_install
+from devmod.errors import FormatError, count_text, list_names, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def head_length(data: memoryview, place: str) -> int:
         raise FormatError(not_a_bundle(place))
     if len(data) < HEADER:
         raise FormatError(
-            f"{place} is cut short: {len(data)} bytes, and the header alone takes {HEADER}"
+            f"{place} is cut short: {count_text(len(data), 'byte')}, and the header alone takes {HEADER}"
         )
     number = int.from_bytes(data[8:12], "little")
     length = int.from_bytes(data[12:16], "little")
@@ -350,7 +350,7 @@ def head_length(data: memoryview, place: str) -> int:
         )
     if length > MAX_INDEX:
         raise FormatError(
-            f"{place} is damaged: its head has {length} bytes; the limit is {MAX_INDEX}"
+            f"{place} is damaged: its head has {count_text(length, 'byte')}; the limit is {MAX_INDEX}"
         )
     return length
 
@@ -362,7 +362,7 @@ def read_head(data: memoryview, place: str) -> memoryview:
     length = head_length(data, place)
     if length > len(data) - HEADER:
         raise FormatError(
-            f"{place} is cut short: a head of {length} bytes, and {len(data) - HEADER} are left"
+            f"{place} is cut short: a head of {count_text(length, 'byte')}, and {len(data) - HEADER} are left"
         )
     head = data[HEADER : HEADER + length]
     if sha256_of(head) != data[16:HEADER]:
@@ -441,7 +441,7 @@ def _read_entry(reader: Reader, role: str) -> Entry:
                 raise reader.error(f"no {each}", start)
     digest = fields.get("sha256", NO_DIGEST)
     if len(digest) != 32:
-        raise reader.error(f"a sha256 of {len(digest)} bytes", start)
+        raise reader.error(f"a sha256 of {count_text(len(digest), 'byte')}", start)
     made = {attributes[key]: value for key, value in fields.items() if key in attributes}
     if len(made) < len(fields):
         made["extra"] = unknown(fields, attributes)
@@ -656,7 +656,7 @@ def check_blob(entry: Entry, number: int, place: str, unpacking: Unpacking) -> N
     unpacked = entry.stored_size
     if entry.unpacked is not None and not unpacking.add(size, unpacked):
         raise FormatError(
-            f"{subject} unpack from {size} to {unpacked} bytes; the limit is {unpacking.free + size * MAX_RATIO}"
+            f"{subject} unpack from {size} to {count_text(unpacked, 'byte')}; the limit is {unpacking.free + size * MAX_RATIO}"
         )
     if entry.repeats:
         from devmod._formats.repeats import check_repeats  # few files have some

@@ -9,7 +9,7 @@ copies binaries and reports no offsets.
 
 from __future__ import annotations
 
-from devmod.errors import FormatError, quote_name
+from devmod.errors import FormatError, count_text, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class Reader:
         self._room -= 1
         if self._room < 0:
             raise self.error(
-                f"more than {self._most} arrays and maps in values of any type, too many for {self.size} bytes"
+                f"more than {self._most} arrays and maps in values of any type, too many for {count_text(self.size, 'byte')}"
             )
 
     def read_map_apart(self) -> dict[str, Any]:
@@ -449,7 +449,7 @@ class Reader:
         """Return the next bytes. They must be within the data."""
         left = self._end - self.at
         if size > left:
-            raise self.error(f"a length of {size} bytes, and {left} are left")
+            raise self.error(f"a length of {count_text(size, 'byte')}, and {left} are left")
         part: memoryview = self.data[self.at : self.at + size]
         self.at += size
         return part
@@ -488,7 +488,9 @@ class Reader:
             raise self._mistyped(expected, mark)
         left = self._end - self.at
         if count * size > left:
-            raise self.error(f"a count of {count}, and {left} bytes are left")
+            raise self.error(
+                f"a count of {count}, and {count_text(left, 'byte')} {'is' if left == 1 else 'are'} left"
+            )
         return count
 
     def _mistyped(self, expected: str, mark: int) -> FormatError:

@@ -24,7 +24,7 @@ from devmod._formats.index import (
 from devmod._formats.msgpack import Reader
 from devmod._util.digest import sha256_of
 from devmod._util.once import Once
-from devmod.errors import FormatError, quote_name
+from devmod.errors import FormatError, count_text, quote_name
 
 #: The C code of msgpack decodes pages of at most this size. It takes up to 70 bytes of memory for a
 #: byte of the file.
@@ -142,7 +142,7 @@ class Index:
         self.start = aligned(self.end, fields.get("align", ALIGN))
         if 0 <= size < self.start:
             raise FormatError(
-                f"{place} is cut short: {size} bytes, and its index alone takes {self.start}"
+                f"{place} is cut short: {count_text(size, 'byte')}, and its index alone takes {self.start}"
             )
         total = self.start + last.end
         #: The places of the sections by their names.
@@ -158,9 +158,9 @@ class Index:
         #: Reads pages and records.
         self.read = _checked(read, place, self.end, total)
         if 0 <= size != total:
-            problem = f"has {size - total} bytes more than its index describes"
+            problem = f"has {count_text(size - total, 'byte')} more than its index describes"
             if size < total:
-                problem = f"is cut short: {size} bytes"
+                problem = f"is cut short: {count_text(size, 'byte')}"
             raise FormatError(f"{place} {problem}; expected are {total}")
 
         #: The numbers of the roots. None: they are the candidates, and `entries` was not called.
@@ -515,7 +515,8 @@ class Index:
                     end = place + entry.size
         if end != page.end:
             raise FormatError(
-                f"{self._subject}: the records of a page have {end - page.blobs} bytes, and the head says {page.end - page.blobs}"
+                f"{self._subject}: the records of a page have {count_text(end - page.blobs, 'byte')}, "
+                f"and the head says {page.end - page.blobs}"
             )
 
     def _check_place(self, page: Page, entries: Sequence[Entry]) -> None:
@@ -721,7 +722,7 @@ def _read_sections(reader: Reader) -> dict[str, tuple[int, bytes]]:
         size = _index.read_size(reader)
         digest = bytes(reader.read_bin())
         if len(digest) != 32:
-            raise reader.error(f"a SHA-256 of {len(digest)} bytes", start)
+            raise reader.error(f"a SHA-256 of {count_text(len(digest), 'byte')}", start)
         sections[name] = (size, digest)
     return sections
 
@@ -759,7 +760,8 @@ def _read_pages(reader: Reader) -> list[Page]:
             )
         if len(digest) != 32 or count > size:
             raise reader.error(
-                f"a SHA-256 of {len(digest)} bytes, or {count} records in {size} bytes", start
+                f"a SHA-256 of {count_text(len(digest), 'byte')}, or {count} records in {count_text(size, 'byte')}",
+                start,
             )
         blobs = end
         if length:

@@ -17,6 +17,7 @@ from devmod.errors import (
     FetchError,
     FormatError,
     TrustError,
+    count_text,
     describe_error,
     not_installed,
 )
@@ -71,7 +72,7 @@ def read_head_of(
         for data, (size, _, _) in zip(results, parts, strict=True):
             if len(data) < size:
                 raise FormatError(
-                    f"{place} is cut short: a part of it has {size} bytes, and {len(data)} are left"
+                    f"{place} is cut short: a part of it has {count_text(size, 'byte')}, and {len(data)} are left"
                 )
         return results
 

@@ -7,7 +7,7 @@ positions (R17 to R19). So they can be saved and checked without knowledge of th
 
 from __future__ import annotations
 
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,20 +48,21 @@ def check_repeats(repeats: Repeats, size: int, stored: int, subject: str) -> Non
         start, length, *inserted = each
         if start < end or not 0 < length <= size - start:
             raise FormatError(
-                f"{subject} have repeats that are empty, not in order or not within {size} bytes: {length} bytes at {start}"
+                f"{subject} have repeats that are empty, not in order or not within {count_text(size, 'byte')}: "
+                f"{count_text(length, 'byte')} at {start}"
             )
         end = before = start + length
         for position in inserted:
             if not before <= position <= size or position in positions:
                 raise FormatError(
-                    f"{subject} have repeats at positions that are not in order or not within {size} bytes: {position}"
+                    f"{subject} have repeats at positions that are not in order or not within {count_text(size, 'byte')}: {position}"
                 )
             positions.add(position)
             before = position
     total = size + repeated_size(repeats)
     if total > stored * MAX_REPEATS:
         raise FormatError(
-            f"{subject} have repeats to {total} bytes; the limit for {stored} bytes is {stored * MAX_REPEATS}"
+            f"{subject} have repeats to {count_text(total, 'byte')}; the limit for {count_text(stored, 'byte')} is {stored * MAX_REPEATS}"
         )
 
 
@@ -130,7 +131,7 @@ def read_shaders(reader: Reader, repeats: Repeats) -> Mapping[str, memoryview]:
         start, length = ranges.pop(at)
         if start not in stored or not size == length == len(stored[start]):
             raise reader.error(
-                f"a repeat of {length} bytes at {start}, which is no earlier shader of {size}"
+                f"a repeat of {count_text(length, 'byte')} at {start}, which is no earlier shader of {size}"
             )
         shaders[name] = stored[start]
     if ranges:

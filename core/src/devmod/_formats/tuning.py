@@ -8,7 +8,7 @@ import json
 
 from devmod._util.strict_json import parse
 from devmod._values.records import FUNCTION, join_records, read_each, read_records
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_attachment(attachment: StoredAttachment) -> Sequence[TuningRecord]:
     try:
         if attachment.entry.stored_size > MAX_SIZE:
             raise FormatError(
-                f"{subject} takes {attachment.entry.stored_size} bytes; the limit is {MAX_SIZE}"
+                f"{subject} takes {count_text(attachment.entry.stored_size, 'byte')}; the limit is {MAX_SIZE}"
             )
         maps = _unpack(attachment.data(), subject)
     except FormatError as error:
@@ -86,7 +86,9 @@ def pack_attachment(records: Iterable[TuningRecord]) -> bytes:
         raise FormatError(problems[0])
     data = pack(maps, subject)
     if len(data) > MAX_SIZE:
-        raise FormatError(f"{subject}: they take {len(data)} bytes; the limit is {MAX_SIZE}")
+        raise FormatError(
+            f"{subject}: they take {count_text(len(data), 'byte')}; the limit is {MAX_SIZE}"
+        )
     return data
 
 

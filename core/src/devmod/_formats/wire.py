@@ -14,7 +14,7 @@ from devmod._formats.msgpack import Reader
 from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo, Interface, newer_interface
-from devmod.errors import FormatError, list_names, quote_name
+from devmod.errors import FormatError, count_text, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def append_binary(
     size = len(payload)
     if size > MAX_BIN:
         raise FormatError(
-            f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)",
+            f"{subject} is {count_text(size, 'byte')}; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)",
             kind=kind,
         )
     width = binary_head_size(size) - 1

@@ -26,7 +26,7 @@ from devmod._values.param import (
     members_by_value,
     parameter_text,
 )
-from devmod.errors import DevmodError, FormatError, list_names, quote_name
+from devmod.errors import DevmodError, FormatError, count_text, list_names, quote_name
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -629,7 +629,7 @@ def _class_of_buffer(param: Param) -> tuple[Any, ...]:
         return ("buffer",)
     code, bits, lanes = parse_dtype(param.type)
     if _is_struct(param):
-        return ("buffer", f"structs of {lanes} bytes")
+        return ("buffer", f"structs of {count_text(lanes, 'byte')}")
     # Three lanes have the memory of four, so that an array for single elements has other places.
     if lanes != 3:
         lanes = 1

@@ -16,6 +16,7 @@ from devmod._values.info import FunctionInfo
 from devmod.errors import (
     ArgumentError,
     FormatError,
+    count_text,
     function_not_found,
     list_names,
     pip_install,
@@ -382,7 +383,7 @@ def _size_problem(size: int, dtype: DType, shape: tuple[int, ...]) -> str:
     expected = array_bytes(dtype, shape)
     if size == expected:
         return ""
-    return f"{size} bytes for {dtype_name(dtype)} of shape {shape}, which takes {expected}"
+    return f"{count_text(size, 'byte')} for {dtype_name(dtype)} of shape {shape}, which takes {expected}"
 
 
 def _encode(

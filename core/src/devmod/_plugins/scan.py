@@ -13,7 +13,7 @@ from devmod._plugins.index_file import Folder, shows_change, stamp_from_stat, wr
 from devmod._util.environment import debug
 from devmod._util.imports import import_with_pathlib
 from devmod._util.regular_files import file_type
-from devmod.errors import describe_error, not_installed
+from devmod.errors import count_text, describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _unreadable(status: os.stat_result) -> str:
         if kind:
             return f"it is {kind}"
     if status.st_size > _MAX_SIZE:
-        return f"it has {status.st_size} bytes"
+        return f"it has {count_text(status.st_size, 'byte')}"
     return ""
 
 

@@ -20,7 +20,7 @@ from devmod._values.value import (
     read_map,
     read_place,
 )
-from devmod.errors import ArgumentError, FormatError, pip_install, quote_name
+from devmod.errors import ArgumentError, FormatError, count_text, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -397,7 +397,8 @@ class Param(Value):
             dtype = struct_dtype(self.members, lanes)
             if self.kind == "buffer" and dtype.itemsize != lanes:
                 raise FormatError(
-                    f"NumPy has no dtype for this struct of {lanes} bytes in an array: the padding of its last member is cut off"
+                    f"NumPy has no dtype for this struct of {count_text(lanes, 'byte')} in an array: "
+                    "the padding of its last member is cut off"
                 )
             return dtype
         if (code, bits) == (1, 8) and (self.align or self.kind == "uniform"):
@@ -597,7 +598,7 @@ def check_members(members: Sequence[Member], size: int, subject: str, depth: int
         length = _extent(member, path)
         if not length or member.offset + length > size:
             raise FormatError(
-                f"{path} has bytes {member.offset} to {member.offset + length}, and the struct has {size} bytes"
+                f"{path} has bytes {member.offset} to {member.offset + length}, and the struct has {count_text(size, 'byte')}"
             )
         spans.append((member.offset, member.offset + length, path))
     spans.sort()
@@ -619,7 +620,9 @@ def _extent(member: Member, path: str) -> int:
         if not count:
             raise FormatError(f"{path} is an array of no elements")
         if stride < length:
-            raise FormatError(f"{path} has a stride of {stride} bytes; expected at least {length}")
+            raise FormatError(
+                f"{path} has a stride of {count_text(stride, 'byte')}; expected at least {length}"
+            )
         length += (count - 1) * stride
     return length
 
@@ -696,7 +699,9 @@ def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:
             }
         )
     except ValueError as error:
-        raise FormatError(f"NumPy has no dtype for this struct of {size} bytes: {error}") from None
+        raise FormatError(
+            f"NumPy has no dtype for this struct of {count_text(size, 'byte')}: {error}"
+        ) from None
 
 
 def _member_dtype(member: Member) -> np.dtype[Any]:

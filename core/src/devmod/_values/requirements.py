@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from devmod._util.text import escape_line
 from devmod._values.dtypes import parse_dtype
 from devmod._values.limits import LIMITS
-from devmod.errors import list_names, pip_install
+from devmod.errors import count_text, list_names, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
         if array.format or not all(type(each) is int for each in array.shape):
             continue
         nbytes = array.nbytes(array.shape)
-        clause = f"the array {array.name!r} has {nbytes} bytes"
+        clause = f"the array {array.name!r} has {count_text(nbytes, 'byte')}"
         clauses.setdefault(("array", nbytes), clause)
         if array.name in bound:
             clauses.setdefault(("storage", nbytes), clause)

@@ -1,7 +1,7 @@
 // Checks of the values that the interface of a file has, with the messages of devmod's reader in Python.
 
 import { parseDtype } from "./dtypes.js";
-import { repr } from "./errors.js";
+import { bytesText, repr } from "./errors.js";
 import { isMap } from "./msgpack.js";
 
 /** Returns the error for a problem. @typedef {(problem: string) => Error} Refuse */
@@ -109,7 +109,7 @@ export function show(value) {
       .map(([key, each]) => `${repr(key)}: ${show(each)}`)
       .join(", ")}}`;
   if (Number.isInteger(value) && Math.abs(Number(value)) < 1e16) return `${value}.0`;
-  return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
+  return value instanceof Uint8Array ? bytesText(value.length) : String(value);
 }
 
 /** Return the name of a value's type in Python. @param {unknown} value */

@@ -149,6 +149,15 @@ export function quoteName(name) {
 }
 
 /**
+ * Return a number of bytes for a message: `1 byte`, `2 bytes`.
+ *
+ * @param {number | bigint | undefined} count
+ */
+export function bytesText(count) {
+  return `${count} ${Number(count) === 1 ? "byte" : "bytes"}`;
+}
+
+/**
  * List names for a message: `'a', 'b'`.
  * @param {Iterable<string>} names
  */

@@ -1,7 +1,7 @@
 // The parts of the index of a `.devmod` file: its head and its pages. docs/formats.md has the layout.
 
 import { joined, sameItems } from "./bytes.js";
-import { FormatError, quoteName } from "./errors.js";
+import { bytesText, FormatError, quoteName } from "./errors.js";
 import { isMap, Reader } from "./msgpack.js";
 import { checkRepeats } from "./repeats.js";
 
@@ -94,7 +94,7 @@ export async function readHead(source) {
   }
   if (header.length < HEADER)
     throw new FormatError(
-      `${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`,
+      `${place} is cut short: ${bytesText(header.length)}, and the header alone takes ${HEADER}`,
     );
   checkDigest(header.subarray(16), source);
   const fields = new DataView(header.buffer, header.byteOffset, HEADER);
@@ -117,12 +117,12 @@ export async function readHead(source) {
     );
   if (length > MAX_INDEX)
     throw new FormatError(
-      `${place} is damaged: its head has ${length} bytes; the limit is ${MAX_INDEX}`,
+      `${place} is damaged: its head has ${bytesText(length)}; the limit is ${MAX_INDEX}`,
     );
   const head = await source.read(HEADER, length);
   if (head.length < length)
     throw new FormatError(
-      `${place} is cut short: a head of ${length} bytes, and ${head.length} are left`,
+      `${place} is cut short: a head of ${bytesText(length)}, and ${head.length} are left`,
     );
   if (!sameItems(await sha256(head), header.subarray(16, HEADER))) {
     throw new FormatError(
@@ -198,7 +198,7 @@ function readSections(reader) {
     names.add(reader.readKey(names));
     const size = Number(reader.readBig(0, MAX_INT64));
     const digest = reader.readBin();
-    if (digest.length !== 32) throw reader.error(`a SHA-256 of ${digest.length} bytes`, start);
+    if (digest.length !== 32) throw reader.error(`a SHA-256 of ${bytesText(digest.length)}`, start);
     return size;
   });
 }
@@ -246,13 +246,13 @@ function readPages(reader, at) {
       );
     if (digest.length !== 32 || count > size) {
       throw reader.error(
-        `a SHA-256 of ${digest.length} bytes, or ${count} records in ${size} bytes`,
+        `a SHA-256 of ${bytesText(digest.length)}, or ${count} records in ${bytesText(size)}`,
         begin,
       );
     }
     const start = length ? aligned(end) : end;
     if (BigInt(start) + length > Number.MAX_SAFE_INTEGER - MAX_INDEX)
-      throw reader.error(`${length} bytes, beyond any file`, begin);
+      throw reader.error(`${bytesText(length)}, beyond any file`, begin);
     end = start + Number(length);
     pages.push({ first, count, at, size, digest, start, end, name });
     first += count;
@@ -447,7 +447,7 @@ function readEntry(reader, subject, role) {
     );
   }
   if (result.digest.length !== 32)
-    throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+    throw reader.error(`a sha256 of ${bytesText(result.digest.length)}`, start);
   if (result.parts.length && result.kind !== "const_loader" && !result.features.length)
     throw reader.error(
       `a module of kind '${result.kind}' has parts, which only constants and modules with features have`,
@@ -525,7 +525,7 @@ function placed(records, page, base, unpacking, place) {
     if (isUsed && unpacked !== null) {
       if (stored > limit)
         throw new FormatError(
-          `${subject} unpack from ${size} to ${stored} bytes; the limit is ${limit}`,
+          `${subject} unpack from ${size} to ${bytesText(stored)}; the limit is ${limit}`,
         );
       const beyond = stored - BigInt(size) * BigInt(MAX_RATIO);
       if (beyond > 0n) unpacking.free -= beyond;
@@ -544,7 +544,7 @@ function placed(records, page, base, unpacking, place) {
   if (end !== BigInt(page.end)) {
     const [found, said] = [end - BigInt(page.start), page.end - page.start];
     throw new FormatError(
-      `the index of ${place}: the records of a page have ${found} bytes, and the head says ${said}`,
+      `the index of ${place}: the records of a page have ${bytesText(found)}, and the head says ${said}`,
     );
   }
   return result;

@@ -1,7 +1,7 @@
 // Images and samplers on a device. The words and the messages are those of devmod in Python (devmod_runtime/_device/image.py).
 
 import { chosenDevice, readBack, runGuarded, TextureUsage, Usage } from "./device.js";
-import { LaunchError, quoteName, repr } from "./errors.js";
+import { bytesText, LaunchError, quoteName, repr } from "./errors.js";
 import { CHANNELS, IMAGE_FORMATS, storageFeature } from "./formats.js";
 import { didYouMean } from "./near.js";
 import { describeValue } from "./scalars.js";
@@ -101,7 +101,7 @@ export class Image {
     const most = device.limits.maxBufferSize;
     if (size > most)
       throw new LaunchError(
-        `read: the copy of the image takes ${size} bytes, but the limit of this device is ${most} (maxBufferSize)`,
+        `read: the copy of the image takes ${bytesText(size)}, but the limit of this device is ${most} (maxBufferSize)`,
       );
     const { result, staging } = await runGuarded(device, "read", () => {
       const result = new Uint8Array(row * height * depth);
@@ -182,11 +182,13 @@ export function writeImage(image, source) {
   const { bytes, type: given } = numbersOf("copyFrom", source);
   const expected = extent[0] * extent[1] * extent[2] * texelBytes;
   if ((given && given !== dtype) || bytes.length !== expected) {
-    const found = given ? `an array of ${bytes.length} bytes of ${given}` : `${bytes.length} bytes`;
+    const found = given
+      ? `an array of ${bytesText(bytes.length)} of ${given}`
+      : bytesText(bytes.length);
     throw argumentError(
       "copyFrom",
       "source",
-      `the source is ${found}; expected ${expected} bytes of ${dtype} for ${text}`,
+      `the source is ${found}; expected ${bytesText(expected)} of ${dtype} for ${text}`,
     );
   }
   device.queue.writeTexture(
@@ -261,7 +263,7 @@ export async function image(shape, format, options = {}) {
   const [width = 1, height = 1, depth = 1] = lengths;
   return runGuarded(
     device,
-    `an image of ${texel.texelBytes * width * height * (layers || depth)} bytes`,
+    `an image of ${bytesText(texel.texelBytes * width * height * (layers || depth))}`,
     () => newImage(device, lengths, format, layers),
   );
 }

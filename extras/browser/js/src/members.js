@@ -2,7 +2,7 @@
 
 import { listOf, readCount, readCounts, readType, typeName } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
-import { quoteName, repr } from "./errors.js";
+import { bytesText, quoteName, repr } from "./errors.js";
 import { isMap } from "./msgpack.js";
 
 /** @import { Refuse } from "./checks.js" */
@@ -116,7 +116,7 @@ export function checkMembers(members, size, subject, refuse, depth = 0) {
     }
     const [start, end] = [member.offset, member.offset + extentOf(member, path, refuse)];
     if (end === start || end > size)
-      throw refuse(`${path} has bytes ${start} to ${end}, and the struct has ${size} bytes`);
+      throw refuse(`${path} has bytes ${start} to ${end}, and the struct has ${bytesText(size)}`);
     spans.push({ start, end, path });
   }
   spans.sort((one, other) => one.start - other.start);
@@ -145,7 +145,7 @@ function extentOf(member, path, refuse) {
     ];
     if (!count) throw refuse(`${path} is an array of no elements`);
     if (stride < length)
-      throw refuse(`${path} has a stride of ${stride} bytes; expected at least ${length}`);
+      throw refuse(`${path} has a stride of ${bytesText(stride)}; expected at least ${length}`);
     length += (count - 1) * stride;
   }
   return length;

@@ -4,7 +4,7 @@
 // UTF-8. Every length is compared with the remaining bytes before anything is allocated. A binary is a view of the buffer, never a
 // copy. (Readers on npm accept duplicate keys and trust counts.)
 
-import { FormatError, quoteName } from "./errors.js";
+import { bytesText, FormatError, quoteName } from "./errors.js";
 
 /** The deepest nesting of arrays and maps in a value of any type. */
 const MAX_DEPTH = 32;
@@ -153,7 +153,10 @@ export class Reader {
     if (!isShort && size === undefined) throw this.#mistyped(name, mark);
     const length = isShort ? mark - first : Number(this.#number(size ?? 0, false));
     const left = this.data.length - this.at;
-    if (length * least > left) throw this.error(`a count of ${length}, and ${left} bytes are left`);
+    if (length * least > left)
+      throw this.error(
+        `a count of ${length}, and ${bytesText(left)} ${left === 1 ? "is" : "are"} left`,
+      );
     return length;
   }
 
@@ -391,7 +394,7 @@ export class Reader {
 
   #tooMany() {
     return this.error(
-      `more than ${this.#most} arrays and maps in values of any type, too many for ${this.#size} bytes`,
+      `more than ${this.#most} arrays and maps in values of any type, too many for ${bytesText(this.#size)}`,
     );
   }
 
@@ -409,7 +412,7 @@ export class Reader {
    */
   take(size) {
     const left = this.data.length - this.at;
-    if (size > left) throw this.error(`a length of ${size} bytes, and ${left} are left`);
+    if (size > left) throw this.error(`a length of ${bytesText(size)}, and ${left} are left`);
     this.at += size;
     return this.data.subarray(this.at - size, this.at);
   }

@@ -1,7 +1,7 @@
 // The index of an open `.devmod` file. Its head names its pages, which are read when they are needed.
 
 import { sameItems } from "./bytes.js";
-import { FormatError } from "./errors.js";
+import { bytesText, FormatError } from "./errors.js";
 import { kept } from "./kept.js";
 import {
   aligned,
@@ -67,7 +67,7 @@ export class Index {
     const { size, place } = source;
     if (size >= 0 && size < this.#start)
       throw new FormatError(
-        `${place} is cut short: ${size} bytes, and its index alone takes ${this.#start}`,
+        `${place} is cut short: ${bytesText(size)}, and its index alone takes ${this.#start}`,
       );
     let total = this.#start + last.end;
     for (const length of sections) if (length) total = aligned(total) + length;
@@ -75,8 +75,8 @@ export class Index {
     if (size >= 0 && size !== total) {
       const problem =
         size < total
-          ? `is cut short: ${size} bytes`
-          : `has ${size - total} bytes more than its index describes`;
+          ? `is cut short: ${bytesText(size)}`
+          : `has ${bytesText(size - total)} more than its index describes`;
       throw new FormatError(`${place} ${problem}; expected are ${total}`);
     }
     if (!(roots ? roots.length : candidates)) throw new FormatError(`${this.#place} has no root`);
@@ -101,7 +101,7 @@ export class Index {
     const data = whole.subarray(lead);
     if (data.length < size)
       throw new FormatError(
-        `${place} is cut short: ${subject} ${size} bytes, and ${data.length} are left`,
+        `${place} is cut short: ${subject} ${bytesText(size)}, and ${data.length} are left`,
         { kind },
       );
     if (data.subarray(size).some(Boolean) || whole.subarray(0, lead).some(Boolean)) {

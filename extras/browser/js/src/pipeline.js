@@ -3,11 +3,12 @@
 import { unknownNeeds } from "./checks.js";
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
 import {
+  bytesText,
   CompileError,
+  describeError,
   DeviceNotFoundError,
   DevmodError,
   LaunchError,
-  describeError,
   listNames,
   listTexts,
   quoteName,
@@ -109,11 +110,15 @@ export function checkLimits(device, plan, block, features) {
   for (const argument of plan.args) checkStorage(device, plan, argument);
   for (const { kind, size } of plan.args)
     if (kind === "buffer")
-      beyond(`has a storage buffer of ${size} bytes`, size, "maxStorageBufferBindingSize");
+      beyond(`has a storage buffer of ${bytesText(size)}`, size, "maxStorageBufferBindingSize");
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
   beyond(`uses binding ${binding - 1}`, binding, "maxBindingsPerBindGroup");
   for (const each of plan.blocks)
-    beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
+    beyond(
+      `has a uniform block of ${bytesText(each.size)}`,
+      each.size,
+      "maxUniformBufferBindingSize",
+    );
   if (!block) return;
   const [x, y, z] = block;
   const size = `(${block.join(", ")})`;

@@ -2,6 +2,7 @@
 
 import {
   ArgumentError,
+  bytesText,
   FormatError,
   invalidFunction,
   LaunchError,
@@ -111,7 +112,7 @@ function byInterface(description, info) {
     if (at === "push")
       throw invalidFunction(`${subject} is for push constants, which WebGPU does not support`);
     if (size < 1 || size > MAX_BLOCK)
-      throw invalidFunction(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`);
+      throw invalidFunction(`${subject} has ${bytesText(size)}, expected 1 to ${MAX_BLOCK}`);
     return { spot: spotOf(at, subject, taken), size };
   });
   const args = params.map((param, number) => {
@@ -135,7 +136,7 @@ function byInterface(description, info) {
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
         throw invalidFunction(
-          `${subject} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`,
+          `${subject} is outside its block: ${bytesText(width)} at ${at[1]} of block ${at[0]}`,
         );
       }
       [result.block, result.offset] = at;

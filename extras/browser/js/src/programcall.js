@@ -3,7 +3,7 @@
 import { argument } from "./plan.js";
 import { padded } from "./device.js";
 import { bufferBinding, hostArray, imageBinding, overlaps } from "./arguments.js";
-import { ArgumentError, listNames, repr, restated } from "./errors.js";
+import { ArgumentError, bytesText, listNames, repr, restated } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { isInteger, unitOf } from "./programs.js";
@@ -298,7 +298,7 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
   } of open) {
     const unknown = [...new Set(shape.flatMap(namesIn))].filter((each) => !values.has(each));
     throw error(
-      `the argument ${repr(name)} of ${bytes} bytes leaves the lengths ${listNames(unknown)} open; give them by name: ${unknown[0]}: …`,
+      `the argument ${repr(name)} of ${bytesText(bytes)} leaves the lengths ${listNames(unknown)} open; give them by name: ${unknown[0]}: …`,
       name,
     );
   }
@@ -516,7 +516,7 @@ function limitProblem({ name, format }, lengths, bytes, limits) {
   if (!limit) return "";
   const what = format
     ? `the image ${repr(name)} has the shape ${tuple(lengths)}`
-    : `the array ${repr(name)} has ${bytes} bytes`;
+    : `the array ${repr(name)} has ${bytesText(bytes)}`;
   return `${what}, but the limit of this device is ${limits[limit]} (${limit})`;
 }
 

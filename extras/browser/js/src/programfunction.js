@@ -10,14 +10,15 @@ import {
 } from "./device.js";
 import {
   ArgumentError,
+  bytesText,
   DeviceNotFoundError,
+  DevmodError,
   FormatError,
   FunctionNotFoundError,
   listNames,
   quoteName,
   repr,
   restated,
-  DevmodError,
 } from "./errors.js";
 import { evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { bindStep, hasOwnGrid, KernelFunction } from "./function.js";
@@ -822,7 +823,7 @@ class Runner {
           throw this.#stepError(
             step,
             number,
-            `${repr(name)} has ${resource.size} bytes, and each ${given.type} of '${given}' has ${size}`,
+            `${repr(name)} has ${bytesText(resource.size)}, and each ${given.type} of '${given}' has ${size}`,
             name,
           );
       }

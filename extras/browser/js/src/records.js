@@ -1,6 +1,6 @@
 // Structs by value: a record of the members, an array of them in order, or bytes, as the bytes of the layout that the kernel declares.
 
-import { listNames, quoteName, restated } from "./errors.js";
+import { bytesText, listNames, quoteName, restated } from "./errors.js";
 import { elementBytes, isValue } from "./members.js";
 import { didYouMean } from "./near.js";
 import { ConversionError, describeValue, isRecord, packerOf, viewOf } from "./scalars.js";
@@ -65,7 +65,7 @@ export function recordPacker(name, members, size) {
 function bytesOf(bytes, value, size, path) {
   if (bytes.length !== size)
     throw new ConversionError(
-      `${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`,
+      `${describeValue(value)} of ${bytesText(bytes.length)} cannot be passed as uint8x${size}, which has ${bytesText(size)}`,
       path,
     );
   return bytes.slice();
@@ -187,7 +187,7 @@ function valuesOf(value, names, size, path) {
   }
   if (!isRecord(value)) {
     throw new ConversionError(
-      `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`,
+      `${describeValue(value)} is not a struct of ${bytesText(size)}; pass a record or an array of ${expected}, or bytes`,
       path,
     );
   }

@@ -1,7 +1,7 @@
 // Equal shaders of a module. A file has each of them once, and its index has the positions at which the module's bytes repeat it.
 
 import { joined } from "./bytes.js";
-import { FormatError } from "./errors.js";
+import { bytesText, FormatError } from "./errors.js";
 
 /** @import { Reader } from "./msgpack.js" */
 
@@ -40,7 +40,7 @@ export function checkRepeats(repeats, size, stored, subject) {
     const [start = 0n, length = 0n, ...positions] = each;
     if (start < end || length <= 0n || length > size - start) {
       throw new FormatError(
-        `${subject} have repeats that are empty, not in order or not within ${size} bytes: ${length} bytes at ${start}`,
+        `${subject} have repeats that are empty, not in order or not within ${bytesText(size)}: ${bytesText(length)} at ${start}`,
       );
     }
     end = start + length;
@@ -48,7 +48,7 @@ export function checkRepeats(repeats, size, stored, subject) {
     for (const position of positions) {
       if (position < before || position > size || taken.has(position)) {
         throw new FormatError(
-          `${subject} have repeats at positions that are not in order or not within ${size} bytes: ${position}`,
+          `${subject} have repeats at positions that are not in order or not within ${bytesText(size)}: ${position}`,
         );
       }
       taken.add(position);
@@ -58,7 +58,7 @@ export function checkRepeats(repeats, size, stored, subject) {
   }
   if (repeats.length && total > stored * MAX_REPEATS) {
     throw new FormatError(
-      `${subject} have repeats to ${total} bytes; the limit for ${stored} bytes is ${stored * MAX_REPEATS}`,
+      `${subject} have repeats to ${bytesText(total)}; the limit for ${bytesText(stored)} is ${stored * MAX_REPEATS}`,
     );
   }
   return repeats.map((each) => each.map(Number));
@@ -106,7 +106,7 @@ export function readShaders(reader, repeats) {
     const shader = range ? stored.get(range.start) : reader.take(size);
     if (!shader || size !== (range?.size ?? size) || size !== shader.length) {
       throw reader.error(
-        `a repeat of ${range?.size} bytes at ${range?.start}, which is no earlier shader of ${size}`,
+        `a repeat of ${bytesText(range?.size)} at ${range?.start}, which is no earlier shader of ${size}`,
       );
     }
     if (range) ranges.delete(at);

@@ -1,7 +1,7 @@
 // Conversion of scalars to little-endian bytes. Values that do not fit are refused, never truncated.
 
 import { parseDtype } from "./dtypes.js";
-import { quoteName, restated } from "./errors.js";
+import { bytesText, quoteName, restated } from "./errors.js";
 
 /** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
 export class ConversionError extends Error {
@@ -197,11 +197,11 @@ function structBytes(value, size) {
   const bytes = viewOf(value);
   if (!bytes)
     throw new ConversionError(
-      `${describeValue(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`,
+      `${describeValue(value)} is not a struct of ${bytesText(size)}; pass an ArrayBuffer or a typed array of that size`,
     );
   if (bytes.length !== size)
     throw new ConversionError(
-      `${describeValue(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`,
+      `${describeValue(value)} of ${bytesText(bytes.length)} cannot be passed as a struct, which has ${bytesText(size)}`,
     );
   return bytes.slice();
 }

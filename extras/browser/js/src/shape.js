@@ -1,6 +1,6 @@
 // The shape of a launch: from grid and block, or from TVM's launch values after the arguments.
 
-import { LaunchError, repr } from "./errors.js";
+import { bytesText, LaunchError, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { arrange } from "./order.js";
 import { callError } from "./plan.js";
@@ -138,7 +138,7 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   if (shared[0]) {
     throw callError(
       plan,
-      `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`,
+      `cannot be given ${bytesText(shared[0])} of shared memory: the shader fixes the size of its workgroup memory`,
       "shared_memory",
     );
   }

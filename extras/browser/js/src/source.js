@@ -3,12 +3,13 @@
 import { joined } from "./bytes.js";
 import {
   ArgumentError,
+  bytesText,
   ChangedError,
+  describeError,
   FetchError,
   FormatError,
-  repr,
-  describeError,
   quoteName,
+  repr,
 } from "./errors.js";
 
 /**
@@ -195,7 +196,7 @@ class HttpFile {
       throw wrong(`more than ${expected}`);
     }
     if (part && parts.size < expected)
-      throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
+      throw wrong(`${bytesText(parts.size)}, but its Content-Range has ${expected}`);
     return parts.slice(0, parts.size);
   }
 }

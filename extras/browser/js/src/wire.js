@@ -3,7 +3,7 @@
 import { joined } from "./bytes.js";
 import { unknownNeeds } from "./checks.js";
 import { dtypeName } from "./dtypes.js";
-import { FormatError, listNames, NewerError, repr, quoteName } from "./errors.js";
+import { bytesText, FormatError, listNames, NewerError, quoteName, repr } from "./errors.js";
 import { readInterface } from "./interface.js";
 import { Reader, TOO_DEEP } from "./msgpack.js";
 import { readShaders, repeatedSize } from "./repeats.js";
@@ -339,7 +339,7 @@ function readConstant(reader, parts) {
  */
 export function sizeProblem(found, { type, shape, size }) {
   if (BigInt(found) === size) return "";
-  return `${found} bytes for ${type} of shape ${tuple(shape)}, which takes ${size}`;
+  return `${bytesText(found)} for ${type} of shape ${tuple(shape)}, which takes ${size}`;
 }
 
 /**

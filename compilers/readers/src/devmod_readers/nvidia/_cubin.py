@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from math import prod
 from struct import Struct
 
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod_readers.elf import ElfFile
 from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
 
@@ -245,7 +245,7 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         layout = _VALUES.get(number, _FLAG)
         if size < layout.size:
             raise error(
-                f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {layout.size}"
+                f"the attribute {number:#x} of the kernel {name!r} has {count_text(size, 'byte')}; expected {layout.size}"
             )
         value = layout.unpack_from(contents, start)
         if layout is _PLACE:
@@ -297,7 +297,7 @@ def _params(
         end = max(end, param.offset + param.size)
     if end > param_bytes:
         raise error(
-            f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters"
+            f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {count_text(param_bytes, 'byte')} of parameters"
         )
     if param_bytes and not params:
         return None

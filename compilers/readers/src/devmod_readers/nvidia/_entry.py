@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import array_bytes, parse_dtype
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod_readers.parameters import follower_numbers, group_values
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
 
     declared = []
     for number, size in zip(numbers, sizes, strict=True):
-        declared.append(f"{info.arg_types[number]} ({size} bytes)")
+        declared.append(f"{info.arg_types[number]} ({count_text(size, 'byte')})")
     image = []
     for place in entry.params:
-        size_of_place = f"{place.size} bytes"
+        size_of_place = count_text(place.size, "byte")
         image.append(f".{place.type} ({size_of_place})" if place.type else size_of_place)
     raise FormatError(
         f"the declared arguments of the cuda kernel {info.name!r} are not those of its image: expected {len(image)} arguments "

@@ -14,7 +14,7 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from devmod.backend import escape
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod.targets.cuda import SPEC
 from devmod_readers._decompress import decompress_zstd
 
@@ -107,7 +107,7 @@ class FatbinMember(NamedTuple):
 
     def __repr__(self) -> str:
         return escape(
-            f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{self.compression and ', '}{self.compression}>"
+            f"<FatbinMember {self.kind} {self.arch}, {count_text(self.size, 'byte')}{self.compression and ', '}{self.compression}>"
         )
 
 
@@ -135,7 +135,7 @@ def fatbin_parts(data: Binary) -> Iterator[list[FatbinMember]]:
         end = at + head + size
         if head < _HEADER or end > len(view):
             raise _error(
-                f"its header at byte {at} has {size} bytes of members, and the file ends at byte {len(view)}"
+                f"its header at byte {at} has {count_text(size, 'byte')} of members, and the file ends at byte {len(view)}"
             )
         at += head
         members = []
@@ -148,7 +148,7 @@ def fatbin_parts(data: Binary) -> Iterator[list[FatbinMember]]:
                 total += member.size
             if total > _FREE_BYTES + _FILE_RATIO * len(view):
                 raise _error(
-                    f"its members have {total} bytes after decompression, which is over the limit"
+                    f"its members have {count_text(total, 'byte')} after decompression, which is over the limit"
                 )
             members.append(member)
         yield members
@@ -171,7 +171,7 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
         length = plain
     if length > min(_MAX_BYTES, _RATIOS[compression] * max(len(stored), 1)):
         raise _error(
-            f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit"
+            f"the member at byte {at} has {count_text(length, 'byte')} after decompression of {len(stored)}, which is over the limit"
         )
     name = _KINDS.get(kind, f"type{kind}")
     arch = f"compute_{number}" if name == "ptx" else f"sm_{number}"
@@ -232,7 +232,7 @@ def decompress_block(data: memoryview, size: int) -> bytes:
         ) from None
     if len(output) != size:
         raise FormatError(
-            f"the CUDA fatbin is invalid: a member compressed with LZ4 has {len(output)} bytes; expected {size}",
+            f"the CUDA fatbin is invalid: a member compressed with LZ4 has {count_text(len(output), 'byte')}; expected {size}",
             kind="cuda",
         )
     return bytes(output)

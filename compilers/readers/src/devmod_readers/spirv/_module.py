@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 from devmod_readers.uses import bits, transitive_parts
 
 MAGIC = 0x07230203
@@ -205,16 +205,18 @@ def read_words(data: bytes | memoryview) -> array[int]:
         The data is not SPIR-V, has another byte order, or is newer than this reader.
     """
     if len(data) > _MAX_BYTES:
-        raise error(f"has {len(data)} bytes; expected at most {_MAX_BYTES >> 20} MiB")
+        raise error(f"has {count_text(len(data), 'byte')}; expected at most {_MAX_BYTES >> 20} MiB")
     head = int.from_bytes(data[:4], "little")
     if head == int.from_bytes(MAGIC.to_bytes(4, "little"), "big"):
         raise error("is big-endian; expected little-endian words. Swap the bytes of each word")
     if head != MAGIC:
         raise error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
     if len(data) % 4:
-        raise error(f"is truncated: it has {len(data)} bytes; expected a multiple of 4")
+        raise error(
+            f"is truncated: it has {count_text(len(data), 'byte')}; expected a multiple of 4"
+        )
     if len(data) < 20:
-        raise error(f"is truncated: it has {len(data)} bytes; expected at least 20")
+        raise error(f"is truncated: it has {count_text(len(data), 'byte')}; expected at least 20")
     words = array("I")
     words.frombytes(data)
     if sys.byteorder == "big":

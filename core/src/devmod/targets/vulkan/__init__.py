@@ -6,7 +6,7 @@ Variants: "spirv1.3", "spirv1.3:Float16+Int64" (architecture.py has the rules).
 from __future__ import annotations
 
 from devmod._values.spec import TargetSpec
-from devmod.errors import FormatError
+from devmod.errors import FormatError, count_text
 
 
 def _bare_words(code: bytes | memoryview) -> bytes | memoryview:
@@ -30,7 +30,7 @@ def _with_flag(data: bytes | memoryview) -> bytes | memoryview:
     """Return the shader value of a .spv file: flag 0, the number of words, the words."""
     if len(data) % 4:
         raise FormatError(
-            f"the size of a .spv file is not a multiple of 4 bytes: got {len(data)} bytes",
+            f"the size of a .spv file is not a multiple of 4 bytes: got {count_text(len(data), 'byte')}",
             kind="vulkan",
         )
     return bytes(4) + (len(data) // 4).to_bytes(8, "little") + bytes(data)
