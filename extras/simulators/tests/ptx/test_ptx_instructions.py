@@ -110,6 +110,13 @@ LACKING = {
     "set.eq.f16x2.f32 %o, %a, %a;": "this form of the instruction",
     "set.num.u32.s32 %o, %a, %a;": "this form of the instruction",
     "cvt.f32.s32 %o, %a;": "this form of the instruction",
+    "cvt.sat.u32.u32 %o, %a;": "this form of the instruction",
+    "cvt.rn.f32.f16 %o, %a;": "this form of the instruction",
+    "cvt.f16.f32 %o, %a;": "this form of the instruction",
+    "cvt.rn.sat.relu.f16.f32 %o, %a;": "this form of the instruction",
+    "cvt.sat.s64.u32 %x, %a;": "this form of the instruction",
+    "cvt.rzi.ftz.s32.f64 %o, %x;": "this form of the instruction",
+    "cvt.rn.ftz.f64.s32 %x, %a;": "this form of the instruction",
     "cvt.s32.f32 %o, %a;": "this form of the instruction",
 }
 
