@@ -131,6 +131,10 @@ struct Context {
     uint64_t fault_address, fault_block, fault_values[4];
 };
 
+/* Most warps are whole, and not every processor counts bits. */
+static uint32_t count_of(uint32_t lanes) {
+    return lanes == ~0u ? WARP : (uint32_t)__builtin_popcount(lanes);
+}
 static uint32_t *lanes_of(Context *c, Warp *w) {
     return (uint32_t *)((uint8_t *)w + c->kernel->lanes);
 }
@@ -500,8 +504,8 @@ static int32_t arrive(Context *c, Warp *w, uint32_t lanes, uint32_t index, const
     const Wait *wait = &c->kernel->waits[index];
     Barrier *barrier = &w->block->barriers[wait->number];
     uint32_t expected = threads[__builtin_ctz(lanes)];
-    barrier->arrived += (uint32_t)__builtin_popcount(lanes);
-    barrier->count += (uint32_t)__builtin_popcount(holds & lanes);
+    barrier->arrived += count_of(lanes);
+    barrier->count += count_of(holds & lanes);
     if (expected)
         barrier->expected = expected;
     if (only)
@@ -538,7 +542,7 @@ static uint32_t gather(Context *c, Warp *w, uint32_t lanes, uint32_t unit,
 
 static void leave(Context *c, Warp *w, uint32_t lanes) {
     w->alive &= ~lanes;
-    w->block->alive -= (uint32_t)__builtin_popcount(lanes);
+    w->block->alive -= count_of(lanes);
     if (c->kernel->wait_count)
         release_all(c, w->block);
 }
