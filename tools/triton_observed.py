@@ -47,8 +47,17 @@ def observed_launch(*arguments: Any) -> None:
         return
     peers_torch.launch(*arguments)
     digest = sha256()
-    storages = [tensor.untyped_storage() for tensor in tensors_in(arguments)]
-    for storage in (*storages, *(storage for storage, _ in peers_torch.addressed.values())):
+    # Addresses differ with what was allocated before: their order stands for them.
+    order = {device: place for place, (_, device) in enumerate(peers_torch.addressed.values())}
+    storages = [storage for storage, _ in peers_torch.addressed.values()]
+    for tensor in tensors_in(arguments):
+        if tensor.dtype == torch.int64 and not order.keys().isdisjoint(tensor.flatten().tolist()):
+            digest.update(
+                repr([order.get(each, each) for each in tensor.flatten().tolist()]).encode()
+            )
+        else:
+            storages.append(tensor.untyped_storage())
+    for storage in storages:
         digest.update(bytes(torch.tensor([], dtype=torch.uint8).set_(storage).numpy()))
     digests.append(digest.hexdigest()[:16])
 
