@@ -695,12 +695,16 @@ def test_inspect_compares_digests_only_with_verify(
     code, out, err = run(capsys, "inspect", bundle)
     assert (code, err) == (0, "")
     assert "Digests" not in out
-    code, out, err = run(capsys, "inspect", bundle, "--verify")
-    assert (code, out) == (1, "")
-    assert err == (
-        f"devmod: error: '{bundle}': the opencl module with 'scale' is damaged: its SHA-256 is not the one in the index. "
-        "Nothing of it was used. Get the file again from where it came\n"
-    )
+    # The name of a function in the bytes is not that in the index: that is damage, too.
+    at = data.index(b"scale", data.index(b"scale") + 1)
+    for damaged in (bundle.read_bytes(), data[:at] + b"S" + data[at + 1 :]):
+        bundle.write_bytes(damaged)
+        code, out, err = run(capsys, "inspect", bundle, "--verify")
+        assert (code, out) == (1, "")
+        assert err == (
+            f"devmod: error: '{bundle}': the opencl module with 'scale' is damaged: its SHA-256 is not the one in the index. "
+            "Nothing of it was used. Get the file again from where it came\n"
+        )
 
 
 @pytest.mark.row("R43")

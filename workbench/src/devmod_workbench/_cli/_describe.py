@@ -208,6 +208,8 @@ def _verified(module: Module, name: str) -> bool:
     FormatError
         The bytes have another digest, or a function has launch tags with which it cannot be called.
     """
+    if isinstance(module, StoredModule) and module.has_digest:
+        module.verify()  # before the functions, whose error does not say that the bytes are damaged
     for function, info in _infos(module):
         if isinstance(info, FormatError) or _needs_of_newer(info):
             continue  # it is shown with the reason
@@ -220,7 +222,6 @@ def _verified(module: Module, name: str) -> bool:
             )
     if not isinstance(module, StoredModule) or not module.has_digest:
         return False
-    module.verify()
     module.release()
     return True
 
