@@ -706,6 +706,33 @@ def test_bench_of_a_file_measures_its_programs_and_the_kernels_apart_from_them(
 
 
 @pytest.mark.usefixtures("in_process")
+def test_bench_leaves_out_the_kernels_of_programs_of_other_kinds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As in a file of devmod onnx, each kind has kernels of its own names."""
+    cl = "kernel void copy_cl(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
+    shader = f"{HEAD}layout(binding = 1) buffer Y {{ float y[]; }};\nvoid main() {{ y[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x]; }}"
+    modules = {
+        "copy_cl": devmod.compile(cl, "opencl", block=64),
+        "copy_glsl": compiled(shader, "copy_glsl"),
+    }
+    arrays = {
+        "inputs": ["x: float32[n]"],
+        "outputs": ["y: float32[n]"],
+        "requires": ["n % 64 == 0"],
+    }
+    programs = [
+        devmod.program("copy", module, steps=[f"{name}(x=x, y=y, threads=n)"], **arrays)
+        for name, module in modules.items()
+    ]
+    path = tmp_path / "kinds.devmod"
+    devmod.save(devmod.bundle(*programs), path)
+    status, out, err = call(capsys, "bench", path, "--device", "opencl", "--json")
+    assert (status, err) == (0, "")
+    assert [each["function"] for each in json.loads(out)["measurements"]] == ["copy"]
+
+
+@pytest.mark.usefixtures("in_process")
 def test_bench_of_a_kernel_of_a_program_takes_the_programs_arguments(
     capsys: pytest.CaptureFixture[str], file: str
 ) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
-from devmod.backend import duration_text, replacing, usable_functions
+from devmod.backend import duration_text, replacing, usable_functions, walk
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -373,8 +373,9 @@ def functions_of(
         names: Iterable[str] = wanted or ()
         if wanted is None:
             launched: set[str] = set()
-            for _, info in usable_functions(module.functions):
-                launched.update(kernels_of(info))
+            for part in walk(module):  # a program of another kind has kernels of its own
+                for _, info in usable_functions(part.functions):
+                    launched.update(kernels_of(info))
             names = [name for name in module if name not in launched]
         for name in names:
             # Of several files, another one may have it.
