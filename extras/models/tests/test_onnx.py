@@ -313,7 +313,7 @@ def test_what_no_program_has(tmp_path: Path) -> None:
             "SplitToSequence (output 'y'): no program has sequences, optional values or strings": model_of(
                 node("SplitToSequence", ["x"], ["y"])
             ),
-            "the initializer 'w' has ONNX's element type 8, which no program has; the types are float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, uint32, uint64, bfloat16": model_of(
+            "the initializer 'w' has ONNX's element type string, which no program has; the types are float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, uint32, uint64, bfloat16": model_of(
                 constants=[onnx.helper.make_tensor("w", 8, [1], [b"a"])]
             ),
             "the input 'x' is no tensor; no program has sequences, optional values or maps": model_of(

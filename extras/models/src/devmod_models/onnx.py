@@ -661,8 +661,11 @@ def _plain(value: Any) -> Any:
 
 def _type(number: int, what: str) -> str:
     if number not in TYPES:
+        from onnx import TensorProto
+
+        names = {value: name.lower() for name, value in TensorProto.DataType.items()}
         raise CompileError(
-            f"{what} has ONNX's element type {number}, which no program has; the types are {', '.join(TYPES.values())}"
+            f"{what} has ONNX's element type {names.get(number, number)}, which no program has; the types are {', '.join(TYPES.values())}"
         )
     return TYPES[number]
 
