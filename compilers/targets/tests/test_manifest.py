@@ -500,6 +500,17 @@ def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> 
         "twice.cl (kernel 'twice') and k.inc (kernel 'other') both have a function 'twice' for the target 'opencl'; rename one of them"
     )
     assert Path("kernels.devmod").read_bytes() == b"old"
+    # One source, compiled twice: a define can name the second.
+    one = 'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n[kernels.wide]\nsources = ["twice.cl"]\n'
+    Path("devmod.toml").write_text(f"{one}defines = {{ WIDE = 1 }}\n")
+    assert refusal(devmod.FormatError, build_manifest, workers=1, cache=False) == (
+        "twice.cl (kernel 'twice') and twice.cl (kernel 'wide') both have a function 'twice' for the target 'opencl'; "
+        'rename one of them, such as by its defines: { twice = "…" }'
+    )
+    Path("devmod.toml").write_text(f'{one}defines = {{ WIDE = 1, twice = "other" }}\n')
+    assert build_manifest(workers=1, cache=False).written
+    assert list(devmod.load("kernels.devmod")) == ["twice", "other"]
+    Path("devmod.toml").write_text(text)
     Path("k.inc").write_text(CL.format("thrice"))
     assert build_manifest(workers=1, cache=False).written
     assert list(devmod.load("kernels.devmod")) == ["twice", "thrice"]

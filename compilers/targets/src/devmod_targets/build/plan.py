@@ -182,6 +182,8 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
                 hint = "rename one of them"
+                if owner.source == job.source and job.defines:
+                    hint += f', such as by its defines: {{ {name} = "…" }}'
                 if module.functions[name].name in MAIN_SYMBOLS:
                     hint = f'name one: {{ path = "{job.source}", name = "…" }}'
                 problems.append(
