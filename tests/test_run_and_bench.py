@@ -503,6 +503,14 @@ def test_errors_of_a_launch_name_options_and_names_of_the_command(
         ),
     ]
     check_each(cases, check)
+    given = ("in=random[8]", "out=[1.0, 2.0]", "--threads", "8")
+    assert call(capsys, "run", tmp_path / "f.devmod", "f", *given)[2] == (
+        f"{subject}: argument 2 'out' is a list, and the kernel takes an array of float32; give a file .npy, or random[N]\n"
+    )
+    # A size in the place of a type, of an argument whose name is a word of Python.
+    assert call(capsys, "run", tmp_path / "f.devmod", "f", "in=random:48", words[1])[2] == (
+        "devmod: error: in=random:48: expected a type behind the colon, got '48'; for that many elements: in=random[48]\n"
+    )
     printed = call(
         capsys, "run", tmp_path / "f.devmod", "f", *words, "--threads", "8", "--print", "in"
     )

@@ -493,6 +493,9 @@ def test_local_memory_is_an_argument() -> None:
     assert refusal(devmod.ArgumentError, f, 256, grid=1, block=1) == (
         "the toy function 'f': argument 1 't' is 256, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
     )
+    assert refusal(devmod.ArgumentError, f, grid=1, block=1) == (
+        "the toy function 'f' is missing an argument: 't'; it takes 1 argument (t). 't' is memory that a block shares: pass devmod.Local(nbytes)"
+    )
     g, _ = one(Param("a", "buffer", "float32"))
     assert (
         refusal(devmod.ArgumentError, g, devmod.Local(256), grid=1, block=1)
@@ -614,7 +617,11 @@ def test_wrong_counts_and_shapes(
         ),
         (0, 1.0, "argument 1 'x' is 1.0, and the kernel takes an array of float32"),
         (0, None, "argument 1 'x' is None, and the kernel takes an array of float32"),
-        (0, [1.0], "argument 1 'x' is a list, and the kernel takes an array of float32"),
+        (
+            0,
+            [1.0],
+            "argument 1 'x' is a list, and the kernel takes an array of float32; pass np.array(values, np.float32)",
+        ),
         (0, np.float32(1), "argument 1 'x' is a float32, and the kernel takes an array of float32"),
         (
             0,

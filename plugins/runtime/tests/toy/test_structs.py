@@ -615,3 +615,13 @@ def test_a_ctypes_array_of_structs_is_compared_too() -> None:
         match=r"member 'p\.mass' is at byte 16, and the field of the array at byte 0",
     ):
         pass_bodies((Body * 2)())
+
+
+@pytest.mark.row("R34")
+def test_a_list_of_structs_is_no_array() -> None:
+    members = [Member("x", "int32", 0), Member("y", "float32", 4)]
+    f, _ = make(Param("a", "buffer", "uint8x8", align=4, members=members))
+    assert refusal(devmod.ArgumentError, f, 3, [(1, 2.0)], grid=1, block=1) == (
+        "the toy function 'f': argument 2 'a' is a list, and the kernel takes an array of structs of 8 bytes; "
+        "pass np.array(values, f.info.interface.params[1].dtype)"
+    )

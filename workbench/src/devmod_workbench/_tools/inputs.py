@@ -469,7 +469,9 @@ def arguments_of(
     _check_names(function, values, params, records)
     for name, value in values.items():
         if isinstance(value, str):
-            values[name] = read_value(name, value, params.get(name, UNTYPED), sizes)
+            param = params.get(name, UNTYPED)
+            # The keyword of a call may be another one: ``in_``.
+            values[name] = read_value(param.name or name, value, param, sizes)
 
     in_records: set[int] = set()
     for name in values.keys() & records.keys():

@@ -202,6 +202,13 @@ def _generated(name: str, match: re.Match[str], param: Param, sizes: Numbers) ->
 def _generated_type(name: str, match: re.Match[str], param: Param) -> NumPyType:
     """Return the type of a text such as ``zeros:float32[16]``. Default: that of the interface."""
     typed = param
+    count = match["type"]
+    if count and count.isdecimal():
+        shape = f"{name}={match['word']}[{count}]"
+        raise ArgumentError(
+            f"{name}={match[0]}: expected a type behind the colon, got {count!r}; for that many elements: {shape}",
+            argument=name,
+        )
     if match["type"]:
         try:
             typed = Param(name, "buffer", match["type"])

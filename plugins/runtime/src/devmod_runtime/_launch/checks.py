@@ -151,8 +151,15 @@ class CheckedCall:
         return view
 
     def _unexpected(self, argument: Argument, value: object) -> ConversionError:
+        conversion = ""
+        if isinstance(value, (list, tuple)) and argument.kind == "buffer":
+            if argument.element in NUMBERS:
+                conversion = f"; pass np.array(values, np.{argument.element})"
+            elif argument.param.members:
+                number = argument.number
+                conversion = f"; pass np.array(values, f.info.interface.params[{number}].dtype)"
         return ConversionError(
-            f"is {describe_value(value)}, and the {self._taker} takes {argument.expected}"
+            f"is {describe_value(value)}, and the {self._taker} takes {argument.expected}{conversion}"
         )
 
     def _check_device(self, argument: Argument, device: Device) -> None:

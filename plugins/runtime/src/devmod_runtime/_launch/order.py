@@ -462,6 +462,11 @@ class ArgumentOrder:
             if renamed:
                 keywords = [f"{each.name!r} as {keyword_of(each)}=" for each in renamed]
                 advice = f". Give {', '.join(keywords)}"
+        for each in missing:
+            if by_name and isinstance(each, Argument) and each.param.kind == "local":
+                advice += (
+                    f". {each.name!r} is memory that a block shares: pass devmod.Local(nbytes)"
+                )
         if any(map(is_record, args)):
             hints = [self.record_hint(each.number) for each in missing]
             advice += next(filter(None, hints), "")
