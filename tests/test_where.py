@@ -25,6 +25,7 @@ NOT_PLANTED = {
     "the signature algorithms that are accepted": "the page describes them in prose",
     "what makes a build compile again": "each is a part of the key, and may change alone",
     "a binary of a wheel, or what it is linked with": "a fault is a text, and the first place is a binary",
+    "a section of a file, which has a name and bytes of any kind": "a reader passes over a name that it does not know",
     "a key of tuning records": "a reader ignores a key that it does not know",
     "an operator of ONNX that tinygrad lacks or computes wrongly": "a command writes the second place",
     "the npm package: its files, types or version": "the package is built to compare them",

@@ -711,6 +711,13 @@ def _read_variants(reader: Reader) -> list[Names]:
     return variants
 
 
+# Where to change: a section of a file, which has a name and bytes of any kind
+#   here: no name is known yet, and `core/src/devmod/_files/carried.py` (`kept_head`) keeps those of
+#     newer files; `core/src/devmod/_formats/index.py` has the layout
+#   also: `docs/formats.md`; the other readers: `compilers/readers/c/devmod_reader.c`,
+#     `extras/browser/js/src/head.js` (`readSections`), `tests/spec_reader.py`
+#     (`read_sections`)
+#   tests: `tests/test_read_places.py`, `tests/test_readers.py`
 def _read_sections(reader: Reader) -> dict[str, tuple[int, bytes]]:
     """Read the names of the sections behind the records, with their sizes and digests."""
     sections: dict[str, tuple[int, bytes]] = {}

@@ -142,6 +142,11 @@ def sign(
         echo(f"{path}: {name}, version {version}; signed with {', '.join(by)}")
 
 
+# Where to change: what `devmod check` compares
+#   here: `check`; `extras/trust/src/devmod_trust/_policy.py` has what a policy requires,
+#     `extras/trust/src/devmod_trust/_rebuild.py` the comparison with a build
+#   tests: `extras/trust/tests/test_commands.py`, `extras/trust/tests/test_policy.py`,
+#     `extras/trust/tests/test_rebuild.py`
 @click.command(
     "check",
     short_help="Check the signatures of a file.",

@@ -56,6 +56,10 @@ class _BudgetSpentError(Exception):
     """The time of the search is over."""
 
 
+# Where to change: a strategy of tuning: which variants `devmod tune` measures, and how often
+#   here: `Search`; `workbench/src/devmod_workbench/_tools/certainty.py` decides whether one is the
+#     fastest, `plugins/runtime/src/devmod_runtime/_tuning/noise.py` how far times differ by chance
+#   tests: `workbench/tests/toy/test_search.py`, `tests/test_tune.py`
 class Search:
     """The search for the fastest of the variants of a function.
 

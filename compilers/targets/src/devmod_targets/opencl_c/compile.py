@@ -301,6 +301,13 @@ def _without_unused(text: str) -> str:
     return _DECLARATIONS.sub(declared, text)
 
 
+# Where to change: a built-in function of OpenCL C on CUDA and ROCm
+#   here: `compilers/targets/src/devmod_targets/opencl_c/headers/`, unless libclc has it; a new
+#     header goes to `compilers/targets/src/devmod_targets/cuda/_opencl_c.py`, and to that of ROCm,
+#     with the words of sources that need it; for SPIR-V
+#     `compilers/targets/src/devmod_targets/opencl/_definitions.py`
+#   tests: `compilers/targets/tests/test_compile_opencl_c.py`; of the accuracy
+#     `compilers/targets/tests/test_opencl_math.py`
 def _check_functions(request: CompileRequest, source: SelfContainedSource, text: str) -> str:
     """Return a program without functions that it does not use, if one of them needs a function that
     nothing defines.
