@@ -109,11 +109,19 @@ def test_a_command_that_no_run_has_recorded_has_the_tests_with_its_name() -> Non
 
 def test_each_room_and_each_command_has_tests_without_a_record() -> None:
     written: dict[str, dict[str, list[str]]] = {"rooms": {}, "commands": {}}
-    # The names of no test file have these words: the tests are those beside the sources.
-    for name in ("sign", "trust", "keygen"):
-        files = [each for each in covering.files_of([name], written) if each != covering.OPTIONS]
-        assert "extras/trust/tests/test_commands.py" in files
-        assert all(each.startswith("extras/trust/tests/") for each in files)
+    # The names of no test file have these words. A test of another distribution calls a command;
+    # the tests of a room are those beside its sources.
+    for name, path in {
+        "pin": "extras/remote/tests/test_pinned_urls.py",
+        "keygen": "extras/trust/tests/test_commands.py",
+    }.items():
+        files = covering.files_of([name], written)
+        assert path in files
+        assert len(files) < 6
+    assert covering.with_argument("remote") == []
+    files = covering.files_of(["trust"], written)
+    assert "extras/trust/tests/test_commands.py" in files
+    assert all(each.startswith("extras/trust/tests/") for each in files)
     without = []
     for name in covering.commands() | covering.rooms():
         try:

@@ -165,17 +165,24 @@ def with_word(name: str) -> list[str]:
     """Return the test files whose names have the name of a command as a word: the last recorded run
     may be older than the command.
     """
+    pattern = re.compile(rf"test_(?:\w+_)?{re.escape(name.replace('-', '_'))}(?:_\w+)?\.py")
+    return [each for each in _tests_of(name) if pattern.fullmatch(Path(each).name)]
+
+
+def with_argument(name: str) -> list[str]:
+    """Return the test files that have the name of a command as an argument of a call."""
+    pattern = re.compile(rf"""[(\[ ]"{re.escape(name)}", """)
+    return [each for each in _tests_of(name) if pattern.search((ROOT / each).read_text())]
+
+
+def _tests_of(name: str) -> list[str]:
+    """Return all test files for the name of a command, and none for another name."""
     from devmod_workbench._cli._known import KNOWN
 
     if name not in KNOWN:
         return []
-    pattern = re.compile(rf"test_(?:\w+_)?{re.escape(name.replace('-', '_'))}(?:_\w+)?\.py")
-    found = []
-    for path in sorted(ROOT.glob("[a-z]*/**/test_*.py")):
-        place = path.relative_to(ROOT)
-        if pattern.fullmatch(path.name) and place.parts[0] != "build":
-            found.append(place.as_posix())
-    return found
+    paths = [path.relative_to(ROOT) for path in sorted(ROOT.glob("[a-z]*/**/test_*.py"))]
+    return [path.as_posix() for path in paths if path.parts[0] != "build"]
 
 
 def tests_beside(name: str) -> list[str]:
@@ -266,7 +273,7 @@ def files_of(names: Iterable[str], written: Mapping[str, Mapping[str, list[str]]
         if short in KNOWN:
             files[OPTIONS] = None
         if short not in known:
-            named = with_word(short) or tests_beside(short)
+            named = with_word(short) or with_argument(short) or tests_beside(short)
             if named:
                 files |= dict.fromkeys(named)
                 continue
