@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Any
 
@@ -59,6 +60,8 @@ _DIV_SCALE_NUMBERS = {
     "f32": {"FAR": 96, "SCALE": 64, "TINY": 23},
     "f64": {"FAR": 768, "SCALE": 128, "TINY": 53},
 }
+#: Sums and differences of pairs of integers of 16 bits.
+_PAIRS = re.compile(r"V_PK_(?P<name>ADD|SUB)_(?P<type>[IU])16")
 #: The register that has the offset of a relative register.
 _M0 = 125
 
@@ -80,6 +83,7 @@ def correct(emu: Any) -> None:
     _take_ids(emu)
     _store_at_any_byte(emu)
     _load_at_any_byte(emu)
+    _saturate_pairs(emu)
 
 
 def _div_scale(_text: str, type_: str) -> str:
@@ -211,3 +215,39 @@ def _load_at_any_byte(emu: Any) -> None:
         return both.cast(types.uint16).bitcast(type_)
 
     Parser._handle_mem_load = load
+
+
+def _saturate_pairs(emu: Any) -> None:
+    """Let sums and differences of pairs of 16 bits be saturated where the instruction asks for it.
+    The emulator lets them wrap.
+    """
+    for type_, original in [*emu._INST_HANDLERS.items()]:
+        if type_ is emu.ir3.VOP3P:
+            emu._INST_HANDLERS[type_] = _saturated_or(original, emu)
+
+
+def _saturated_or(original: Any, emu: Any) -> Any:
+    def compiled(inst: Any, context: Any) -> Any:
+        match = _PAIRS.fullmatch(emu._op_name(inst))
+        if not match or not inst.clmp:
+            return original(inst, context)
+        sign = "+" if match["name"] == "ADD" else "-"
+        least, most = (-(2**15), 2**15 - 1) if match["type"] == "I" else (0, 2**16 - 1)
+        lines = []
+        for half in ("31 : 16", "15 : 0"):
+            left, right = (
+                f"32'I({each}[{half}].{match['type'].lower()}16)" for each in ("S0", "S1")
+            )
+            value = f"({left} {sign} {right})"
+            lines.append(
+                f"tmp[{half}].u16 = 16'U({value} < {least} ? {least} : {value} > {most} ? {most} : {value})"
+            )
+        text = ";\n".join([*lines, "D0.b32 = tmp.b32"])
+        # It keeps the texts of instructions: with and without saturation, they are the same one.
+        get_pcode, emu.get_pcode = emu.get_pcode, lambda _op: text
+        try:
+            return original(inst, context)
+        finally:
+            emu.get_pcode = get_pcode
+
+    return compiled
