@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod_simulators._sanitize import Coverage
 
 #: The variables that `devmod simulate --sanitize` sets.
 _CHECKS = "DEVMOD_STANDIN_SANITIZE"
@@ -23,7 +20,7 @@ _NAMES = 3
 #: Why nothing was checked in a test, by the progress of its launches.
 _REASONS = ("no launch on the simulated GPU", "no launch ran to its end")
 #: The coverage of the parts of a test: its fixtures and the test itself.
-_COVERAGES: pytest.StashKey[list[Coverage]] = pytest.StashKey()
+_COVERAGES: pytest.StashKey[list[Any]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,9 +61,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test with the checks, and its fixtures."""
     if not item.config.getoption("devmod_sanitize"):
         return (yield)
-    from devmod_simulators._sanitize import sanitize_with_coverage
+    from devmod_simulators import sanitize
 
-    with sanitize_with_coverage(_checks(item.config)) as coverage:
+    with sanitize(_checks(item.config)) as coverage:
         try:
             return (yield)
         finally:

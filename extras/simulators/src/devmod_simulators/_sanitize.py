@@ -161,7 +161,7 @@ def _pass_on(launched: Path) -> None:
 
 
 @contextmanager
-def sanitize(*checks: str) -> Iterator[None]:
+def sanitize(*checks: str) -> Iterator[Coverage]:
     """Check the launches in the body, also of processes that it starts, and raise an error at its
     end for what was found.
 
@@ -173,6 +173,11 @@ def sanitize(*checks: str) -> Iterator[None]:
         Some of "bounds", "align", "free", "leak", "race", "sync" and "init". Default: all but
         "leak", which is found at the end of the process; "all" has it.
 
+    Yields
+    ------
+    Coverage
+        Whether there was a launch. That is known after the body.
+
     Raises
     ------
     SanitizeError
@@ -180,13 +185,6 @@ def sanitize(*checks: str) -> Iterator[None]:
     DeviceNotFoundError
         This process uses a real driver already.
     """
-    with sanitize_with_coverage(*checks):
-        yield
-
-
-@contextmanager
-def sanitize_with_coverage(*checks: str) -> Iterator[Coverage]:
-    """Do as `sanitize`, and yield whether there was a launch, which is known after the body."""
     names = check_names(checks)
     driver = _simulated_driver()
     # What was launched before.
