@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from collections.abc import Callable
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
@@ -125,3 +129,75 @@ def test_no_compiler_and_no_folder_of_triton_is_needed(files: Path) -> None:
     strict = {"DEVMOD_TRITON": f"{files / 'k.devmod'}:strict", **MANAGER}
     lines = simulate("env", *BARE, sys.executable, *QUIET, PROGRAM, **strict).splitlines()
     assert lines[1:] == ["compiles 0"]
+
+
+#: A project whose wheel has kernels of Triton, beside tests/simulated/triton_packaged.py.
+PROJECT = {
+    "devmod.toml": """\
+output = "src/triton_packaged/triton_packaged.devmod"
+targets = ["cuda -arch=compute_90", "rocm -arch=gfx942"]
+include = ["src"]
+triton_records = ["kernels.json"]
+""",
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling", "devmod-targets", "triton==VERSION"]
+build-backend = "hatchling.build"
+
+[project]
+name = "triton-packaged"
+version = "1.0"
+requires-python = ">=3.11"
+dependencies = ["triton==VERSION", "devmod-runtime"]
+
+[project.entry-points."devmod.bundles"]
+triton_packaged = "triton_packaged"
+
+[tool.hatch.build.hooks.devmod]
+
+[tool.hatch.build.targets.wheel]
+packages = ["src/triton_packaged"]
+""",
+}
+HOOK = """\
+import hatchling.build, os, sys
+os.chdir(sys.argv[1])
+print("@" + hatchling.build.build_wheel("dist"))
+"""
+
+
+@pytest.mark.row("R43")
+def test_a_wheel_that_hatchling_builds_is_served_without_a_compiler(
+    files: Path, environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
+    """The requirements of each environment are those of the project."""
+    project = tmp_path / "project"
+    package = project / "src" / "triton_packaged"
+    package.mkdir(parents=True)
+    version = metadata.version("triton")
+    for name, text in PROJECT.items():
+        (project / name).write_text(text.replace("VERSION", version))
+    source = Path(FOLDER, "triton_packaged.py").read_text()
+    (package / "__init__.py").write_text(source)
+    (project / "kernels.json").write_bytes((files / "k.json").read_bytes())
+    needed = tomllib.loads((project / "pyproject.toml").read_text())["build-system"]["requires"]
+    output = environment(*needed).run("-c", HOOK, str(project))
+    assert "@triton_packaged-1.0-py3-none-any.whl\n" in output
+    wheel = project / "dist" / "triton_packaged-1.0-py3-none-any.whl"
+
+    own = environment(str(wheel), "numpy", "cuda-bindings")
+    program = tmp_path / "program"
+    program.mkdir()
+    for name in ("triton_launches.py", "triton_arrays.py"):
+        (program / name).write_bytes(Path(FOLDER, name).read_bytes())
+    command = [str(own.python), *QUIET, str(program / "triton_launches.py")]
+    strict = {"DEVMOD_TRITON": "strict", **MANAGER}
+    digest, compiles = launch(TRITON_CACHE_DIR=str(tmp_path / "jit"))
+    assert compiles == "compiles 3"
+    lines = simulate("env", *BARE, *command, **strict).splitlines()
+    assert lines == [digest, "compiles 0"]
+    # Without the entry point's file, the same environment has no kernel.
+    (bundle,) = own.folder.glob("venv/lib/*/site-packages/triton_packaged/*.devmod")
+    bundle.unlink()
+    text = simulate("env", f"TRITON_CACHE_DIR={tmp_path}", *command, code=1, **strict)
+    assert "LaunchError: the Triton kernel triton_packaged:add(" in text
