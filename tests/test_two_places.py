@@ -255,7 +255,8 @@ def test_an_instruction_that_uses_memory_is_checked_by_the_sanitizer() -> None:
     from devmod_simulators.ptx import checked, program  # noqa: F401 - it registers all
     from devmod_simulators.ptx.decoder import OPERATIONS
 
-    families = {"ops_atomic", "ops_copy", "ops_mbarrier", "ops_memory", "ops_system", "ops_texture"}
+    families = {"ops_atomic", "ops_copy", "ops_mbarrier", "ops_memory", "ops_system", "ops_tensor"}
+    families.add("ops_texture")
     memory = set()
     for name, decode in OPERATIONS.items():
         if decode.__module__.rpartition(".")[2] in families:
