@@ -656,7 +656,7 @@ LATER: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "a list": (
         0,
         lambda device: [1],
-        "the argument 'x' is a list, and the program takes an array of float32",
+        "the argument 'x' is a list, and the program takes an array of float32; pass np.array(values, np.float32)",
     ),
     "a shape": (
         0,

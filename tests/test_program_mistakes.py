@@ -91,7 +91,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str]] = {
         "array",
         lambda of: {"x": [1.0]},
         "x",
-        "is a list, and the {taker} takes an array of float32",
+        "is a list, and the {taker} takes an array of float32; pass np.array(values, np.float32)",
     ),
     "a text": (
         "array",

@@ -29,10 +29,7 @@ _CALL = re.compile(r"Call it as f\((.*?)\)")
 _ADVICE = (
     (r"\. Give '(\w+)' as \1=(?:, '(\w+)' as \2=)*", ""),
     (r"pass devmod\.Local\(nbytes\)", "give it as local:BYTES"),
-    (
-        r"pass np\.array\(values, (?:np\.\w+|f\.info\.[\w.\[\]]+)\)",
-        "give a file .npy, or random[N]",
-    ),
+    (r"pass np\.array\(values, [^)]*\)", "give a file .npy, or random[N]"),
     (r"; convert it before the call: array = .*", "; give an array of that type"),
     (r"(; )?pass (?:a copy, or )?device\.from_numpy\(array\)", ""),
     (r", such as device\.image_from_numpy\(array\), whose format you choose", ""),
