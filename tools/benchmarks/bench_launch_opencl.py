@@ -67,8 +67,8 @@ SHAPES = {
 #: driver's own.
 MOST_PREPARED = 1.25
 #: A prepared launch on an adopted queue took 0.5 of pyopencl's typed call, and a general call there
-#: 0.88 to 1.07 on Python 3.11 to 3.13. With buffers of pyopencl it took 1.7 to 2, since it asks each
-#: for its context.
+#: 0.88 to 1.07 on Python 3.11 to 3.13. With buffers of pyopencl it took 1.7 to 2, since it asks
+#: each for its context.
 MOST_ADOPTED = 1.1
 MOST_ADOPTED_CALL = 1.1
 MOST_BUFFERS = 2.4
