@@ -235,6 +235,7 @@ def test_no_innocent_is_accused(case: Case) -> None:
     "one of two arrays by a condition",
     "a linked list in memory",
     "a reduction with shuffles",
+    "a tile that a warp stores",
 )
 @pytest.mark.parametrize("case", [*cases(True), *cases(False)])
 def test_compiled_code_has_the_same_bounds(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,8 @@ class Watcher:
 
     def end(self, decoder: Decoder, block: Block) -> None:
         """Let the end of a block look for lanes that are absent."""
-        block.site = site = Site(decoder)
+        site = Site(decoder)
+        block.site = self.sites[id(decoder.instruction)] = site
         end = block.end
         if isinstance(end, WarpOperation) and end.mask is not None:
 
