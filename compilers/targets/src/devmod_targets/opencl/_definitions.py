@@ -142,8 +142,8 @@ def _elements(name: str, params: Sequence[Type]) -> list[str]:
     if source.lanes > 1:
         lanes = [f"a0.s{index:x}" for index in range(source.lanes)]
     if name == "mad_sat":
-        rows = (each.replace("a0", "a{0}") for each in lanes)
-        return [f"devmod_mad_sat({', '.join(map(each.format, range(3)))})" for each in rows]
+        parts = [each.removeprefix("a0") for each in lanes]
+        return [f"devmod_mad_sat(a0{part}, a1{part}, a2{part})" for part in parts]
     if match := _CONVERT.fullmatch(name):
         return [_convert(lane, source.base, match[1], match[2] or "") for lane in lanes]
     match = _CONVERT_ALIKE.fullmatch(name)

@@ -211,10 +211,10 @@ def same_pads(sides: Any, kernel: Any, options: dict[str, Any]) -> dict[str, Any
     window.
     """
     count = len(sides)
-    own = {**options, "ceil_mode": 0}
+    own = dict(options)
     mode = own.pop("auto_pad")
-    if "ceil_mode" not in options:
-        del own["ceil_mode"]
+    if "ceil_mode" in own:
+        own["ceil_mode"] = 0
     pads = []
     steps = make_tuple(options.get("strides") or 1, count)
     gaps = make_tuple(options.get("dilations") or 1, count)

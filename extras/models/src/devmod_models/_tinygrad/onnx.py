@@ -110,13 +110,13 @@ _ARITHMETIC: dict[str, Any] = {
     "Equal": lambda a, b: not operator.ne(a, b),
     "Where": lambda condition, a, b: a if condition else b,
 }
-#: Operators whose results have the elements of their first input.
 #: The operators with windows that auto_pad may pad, and which input has a filter of their size.
 _WINDOWS = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 0),
     **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), 1),
     "QLinearConv": 3,
 }
+#: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 #: Operators that move the elements of their first input. Lengths say where to.
 _MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")

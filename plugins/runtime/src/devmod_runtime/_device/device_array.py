@@ -43,6 +43,15 @@ else:
 _CPU = (1, 0)
 #: DLPack's kDLCUDA, kDLROCM and kDLCUDAManaged.
 _CUDA_TYPES = (2, 10, 13)
+_INTEGER_BITS = (1, 2, 4, 8, 16, 32, 64, 128)
+#: The bits of elements by DLPack's codes of types whose names end with them. Files keep any number.
+_BITS = {
+    0: _INTEGER_BITS,
+    1: _INTEGER_BITS,
+    2: (8, 16, 32, 64, 128),
+    4: (16,),
+    5: (32, 64, 128, 256),
+}
 
 
 class DeviceArray(Array):
@@ -498,17 +507,6 @@ def share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     number, first, end = one._span
     other_number, other_first, other_end = other._span
     return number == other_number and first < other_end and other_first < end
-
-
-_INTEGER_BITS = (1, 2, 4, 8, 16, 32, 64, 128)
-#: The bits of elements by DLPack's codes of types whose names end with them. Files keep any number.
-_BITS = {
-    0: _INTEGER_BITS,
-    1: _INTEGER_BITS,
-    2: (8, 16, 32, 64, 128),
-    4: (16,),
-    5: (32, 64, 128, 256),
-}
 
 
 def dtype_of(value: object) -> str:

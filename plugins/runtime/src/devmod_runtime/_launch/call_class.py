@@ -21,8 +21,8 @@ _HAVE_VECTORCALL = 1 << 11
 
 
 class _FunctionOfCall:
-    """The function of a plain call, for the object of which it is an argument: a reference would
-    make a cycle.
+    """The function of a plain call, without a reference to it: the function itself has this
+    object as an argument, and a reference would make a cycle.
     """
 
     __slots__ = ("_attributes", "_class", "_reference")

@@ -688,7 +688,8 @@ bool put_checks(Bytes *request);
 void flush_notes(void);
 /* Print the reports in the response to it. */
 void take_reports(Bytes *response);
-/* Make the file that tells the command above that the checks of a launch are done. */
+/* Tell the command above of a launch: make its file, and write to it once a launch has run to its
+ * end. */
 void note_launch(bool has_ended);
 /* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner);

@@ -316,7 +316,7 @@ class _Run:
         made.threads = math.prod(launch.block)
         made.most = self.most_blocks(made)
         made.began = time.monotonic_ns()
-        #: What printf has printed and nobody has seen.
+        #: The texts of printf that are not shown yet.
         self.texts: list[str] = []
         self.failure: BaseException | None = None
         if compiled.emitter.prints:
@@ -429,7 +429,7 @@ class _Run:
         return 0
 
     def show(self) -> None:
-        """Show what printf has printed."""
+        """Show the texts of printf."""
         if self.texts:
             sys.stdout.write("".join(self.texts))
             sys.stdout.flush()
