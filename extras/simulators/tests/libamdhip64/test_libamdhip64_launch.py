@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -248,11 +250,13 @@ def test_what_a_function_is() -> None:
 def test_what_the_emulator_raises_is_an_error_of_the_runtime(
     text: str, code: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Loaded:
-        def launch(self, *arguments: object) -> None:
-            raise RuntimeError(text)
+    def run_asm(*arguments: object, **more: object) -> None:
+        raise RuntimeError(text)
 
-    monkeypatch.setattr(emulator, "load", lambda: Loaded)
+    # To load it would set the compiler of this process.
+    monkeypatch.setattr(emulator, "load", lambda: None)
+    loaded = SimpleNamespace(emu=SimpleNamespace(run_asm=run_asm))
+    monkeypatch.setitem(sys.modules, "test.mockgpu.amd", loaded)
     object_ = CodeObject(code_object())
     with pytest.raises(Failure) as failure:
         emulator.launch(

@@ -286,7 +286,7 @@ check(cuda.cuCtxSynchronize())
     [
         (
             "compiled",
-            "devmod-simulators: the interpreter executes video: vabsdiff2.u32.u32.u32\n"
+            "devmod-simulators: the interpreter executes video: vabsdiff2.u32.u32.u32: rare\n"
             "devmod-simulators: 1 launches compiled, 2 interpreted\n",
         ),
         ("interpreter", "devmod-simulators: 0 launches compiled, 3 interpreted\n"),
