@@ -443,6 +443,24 @@ def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
     assert text.endswith(": -cl-nv-no-such-option")
 
 
+@pytest.mark.usefixtures("pocl")
+def test_an_error_names_a_version_of_opencl_c_that_the_device_does_not_have() -> None:
+    name = devmod.device("opencl").name
+    line = "\n  the source asks for OpenCL C 2.0 (-cl-std=CL2.0), and the device has 1.0, 1.1, 1.2, 3.0"
+    text = "__kernel void add(__global float *a) { nonsense(a); }"
+    for options, is_named in (
+        ("-cl-std=CL2.0", True),
+        ("-cl-std=CL1.2 -cl-std=CL2.0", True),
+        ("-cl-std=CL2.0 -cl-std=CL1.2", False),
+        ("-cl-std=CL3.0", False),
+        ("-cl-fast-relaxed-math", False),
+    ):
+        module = adder(f"//devmod: {options}\n{text}")
+        error = refusal(devmod.CompileError, module.get_function, "add")
+        assert error.startswith(f"{name} cannot build the opencl source: ")
+        assert error.endswith(line) == is_named, options
+
+
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")
 @pytest.mark.usefixtures("pocl")
 def test_pocl_takes_each_option_of_which_a_build_has_no_doubt() -> None:

@@ -56,6 +56,8 @@ NO_DEVICE = (
     f"linker it runs, or (275 MB) {pip_install('devmod-opencl[intel]')}; on other systems, install their package of PoCL "
     "(Debian: pocl-opencl-icd); for a GPU, install its vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
+#: The option that names a version of OpenCL C.
+_STANDARD = re.compile(r"-cl-std=CL(\d\.\d)")
 #: The signals that come from outside. Those of a fault are left to the drivers.
 _SIGNALS = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGXFSZ"]
 #: More bytes than the struct sigaction has on any system.
@@ -211,15 +213,33 @@ def build_source(
         _build(program, device, " ".join(options))
     except Error as error:
         log = build_log(program, device) or str(error)
-        raise _refusal(device, subject, error, log) from error
+        raise _refusal(device, subject, error, log, _version_hint(device, options)) from error
     return program
 
 
-def _refusal(device: Any, subject: str, error: Exception, log: str) -> DevmodError:
+def _version_hint(device: Any, options: tuple[str, ...]) -> str:
+    """Return a line for a version of OpenCL C that the options name and the device does not have.
+
+    PoCL takes the option, and then lacks most of the built-in functions.
+    """
+    named = [each.group(1) for option in options if (each := _STANDARD.fullmatch(option))]
+    with suppress(Error, AttributeError):  # before OpenCL 3.0
+        # The number has 10 bits for the major version, 10 for the minor one and 12 for the patch.
+        has = [
+            f"{each.version >> 22}.{each.version >> 12 & 0x3FF}"
+            for each in device.opencl_c_all_versions
+        ]
+        if named and named[-1] not in has:
+            return f"\n  the source asks for OpenCL C {named[-1]} (-cl-std=CL{named[-1]}), and the device has {', '.join(has)}"
+    return ""
+
+
+def _refusal(device: Any, subject: str, error: Exception, log: str, hint: str = "") -> DevmodError:
     """Return the error of a build: a DeviceNotFoundError if the driver has no compiler, else a
     CompileError.
     """
-    text = f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}"
+    reason = first_errors(log, code_name(error))
+    text = f"{device.name.strip()} cannot build {subject}: {reason}{hint}"
     if getattr(error, "code", None) == cl.status_code.COMPILER_NOT_AVAILABLE:
         return DeviceNotFoundError(text, kind="opencl")
     return CompileError(text, kind="opencl", log=log)
