@@ -23,6 +23,7 @@ from devmod_targets.opencl.compile import (
     triple_of,
 )
 from devmod_targets.vulkan._clspv import DISTRIBUTION, TABLE
+from devmod_targets.vulkan._jumps import jump_into_loop
 
 if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
@@ -40,6 +41,7 @@ tgamma
 _WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
 #: The address space of variables of the program in clang.
 _GLOBAL = 1
+_JUMP = "clspv compiles a jump into a loop to wrong code. Move the label before the loop, or use branches"
 
 
 class KernelSource:
@@ -222,21 +224,29 @@ def _check(
         cursors.setdefault(name, []).extend(own)
         calls = findings.calls.setdefault(name, [])
         calls += [str(each.spelling) for each in own if each.kind == kinds.CALL_EXPR]
+        if library.descendants(function, (kinds.GOTO_STMT, kinds.SWITCH_STMT)):
+            jump = jump_into_loop(function)
+            if jump is not None:
+                findings.problems[name] = _at(library, jump, f"error: {_JUMP}")
     for name, own in cursors.items():
         for cursor in own:
             problem = _problem(cursor)
             suspect = _suspect(library, cursor)
             if not problem and not suspect:
                 continue
-            file, line, column = library.location(cursor.location)
-            place = f"{os.path.basename(file)}:{line}:{column}"
             if problem:
-                findings.problems.setdefault(name, f"{place}: error: {problem}")
+                findings.problems.setdefault(name, _at(library, cursor, f"error: {problem}"))
             else:
-                findings.suspects.setdefault(name, []).append(f"{place}: {suspect}")
+                findings.suspects.setdefault(name, []).append(_at(library, cursor, suspect))
     if "" in findings.problems:
         raise request.error(findings.problems[""])
     check_calls(request, source, findings.calls)
+
+
+def _at(library: Libclang, cursor: Any, text: str) -> str:
+    """Return a text with the place of a cursor before it."""
+    file, line, column = library.location(cursor.location)
+    return f"{os.path.basename(file)}:{line}:{column}: {text}"
 
 
 def _problem(cursor: Any) -> str:
