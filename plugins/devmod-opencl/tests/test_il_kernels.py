@@ -482,6 +482,101 @@ def test_atomics(target: str) -> None:
     assert most[0] == 0xF0000000
 
 
+ATOMICS_OF_2 = """//devmod: -cl-std=CL2.0
+kernel void k(global atomic_int *a, global atomic_uint *u, global int *out, global atomic_float *f) {
+    int i = get_global_id(0);
+    local atomic_int own;
+    if (get_local_id(0) == 0) atomic_init(&own, 5);
+    work_group_barrier(CLK_LOCAL_MEM_FENCE);
+    atomic_fetch_add_explicit(&a[0], i, memory_order_relaxed, memory_scope_device);
+    atomic_fetch_sub(&a[1], 3);
+    atomic_fetch_max_explicit(&a[2], i, memory_order_acq_rel);
+    atomic_fetch_min(&a[3], -i);
+    atomic_fetch_or(&u[0], 1u << (i & 31));
+    atomic_fetch_xor_explicit(&u[1], i, memory_order_seq_cst, memory_scope_device);
+    atomic_fetch_and(&u[2], ~(1u << (i & 15)));
+    int seen = atomic_load(&a[4]);
+    while (!atomic_compare_exchange_strong(&a[4], &seen, seen + 2)) ;
+    atomic_fetch_add(&own, get_local_id(0));
+    work_group_barrier(CLK_LOCAL_MEM_FENCE);
+    out[i] = atomic_load_explicit(&own, memory_order_acquire, memory_scope_work_group);
+    if (i == 3) {
+        atomic_store(&a[5], 77);
+        out[64] = atomic_exchange(&a[6], 12);
+        atomic_store_explicit(&f[0], 1.5f, memory_order_release);
+        out[65] = atomic_exchange(&f[0], 2.5f) * 2 + atomic_load(&f[0]) * 100;
+    }
+}
+"""
+
+
+def without_atomics_of_2(target: str) -> bool:
+    return target == "source" and "PoCL" in devmod.devices("opencl")[0].handle.version
+
+
+def test_atomics_of_opencl_c_2(target: str) -> None:
+    if without_atomics_of_2(target):
+        pytest.skip("PoCL 3.0 does not compile them")
+    a, u = np.arange(8, dtype="int32"), np.array([0, 9, 0xFFFFFFFF], "uint32")
+    out, f = np.zeros(66, "int32"), np.zeros(1, "float32")
+    run(target, "k", a, u, out, f, grid=2, block=32, text=ATOMICS_OF_2)
+    assert a.tolist() == [2016, 1 - 192, 63, -63, 4 + 128, 77, 12, 7]
+    assert u.tolist() == [0xFFFFFFFF, 9, 0xFFFF0000]
+    assert out.tolist() == [5 + 496] * 64 + [6, 253]
+    assert f.tolist() == [2.5]
+
+
+ANY_SPACE = """//devmod: -cl-std=CL2.0
+int bump(atomic_int *p) { return atomic_fetch_add(p, 2); }
+int first(const int *p) { return to_local(p) ? *to_local(p) : -1; }
+kernel void k(global atomic_int *a, global int *x, global int *y, local int *given) {
+    int i = get_global_id(0);
+    local atomic_int own;
+    if (get_local_id(0) == 0) { atomic_init(&own, 1); given[0] = 70; given[1] = 71; }
+    work_group_barrier(CLK_LOCAL_MEM_FENCE);
+    atomic_int *p = a;
+    if (i % 3) p = &own;
+    bump(p);
+    work_group_barrier(CLK_LOCAL_MEM_FENCE);
+    const int *q = given + (i & 1);
+    const int *r = x;
+    y[4 * i] = atomic_load(&own);
+    y[4 * i + 1] = first(q);
+    y[4 * i + 2] = *to_global(r);
+    y[4 * i + 3] = get_fence(r) == CLK_GLOBAL_MEM_FENCE;
+}
+"""
+
+
+def test_pointers_to_any_address_space(target: str) -> None:
+    if without_atomics_of_2(target):
+        pytest.skip("PoCL 3.0 does not compile them")
+    a, x, y = np.zeros(1, "int32"), np.array([9], "int32"), np.zeros((64, 4), "int32")
+    run(target, "k", a, x, y, devmod.Local(8), grid=2, block=32, text=ANY_SPACE)
+    assert a.tolist() == [2 * 22]
+    own = [1 + 2 * 21] * 64
+    assert y.tolist() == [[each, 70 + (i & 1), 9, 1] for i, each in enumerate(own)]
+
+
+HALVES = """
+kernel void k(global const half *h, global half *to, global float *y) {
+    int i = get_global_id(0);
+    float3 v = vloada_half3(i, h);
+    vstore3(v, i, y);
+    vstorea_half3(v * 2, i, to);
+}
+"""
+
+
+def test_aligned_vectors_of_three_halves(target: str) -> None:
+    """Their stride is that of four."""
+    h, to, y = np.arange(64, dtype="float16"), np.zeros(64, "float16"), np.zeros((16, 3), "float32")
+    run(target, "k", h, to, y, grid=2, block=8, text=HALVES)
+    expected = h.reshape(16, 4)[:, :3]
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(to.reshape(16, 4)[:, :3], 2 * expected)
+
+
 def test_asynchronous_copies(target: str) -> None:
     x, y = floats(64), np.zeros(64, "float32")
     run(target, "copies", x, y, devmod.Local(128), grid=2, block=32)

@@ -28,7 +28,7 @@ _NUMBERS = (
     "double",
 )
 #: Types of parameters that are passed as an integer, or as a pointer.
-_OTHERS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t"}
+_OTHERS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t", "void": "void"}
 _STATEMENTS = {
     **dict.fromkeys(("mem_fence", "read_mem_fence", "write_mem_fence"), "devmod_fence();"),
     "sub_group_barrier": "devmod_sub_barrier();",
@@ -40,7 +40,12 @@ _CONVERT_ALIKE = re.compile(
     r"convert_(u?(?:char|short|int|long)|float)(?:2|3|4|8|16)?(_sat)?(?:_rt[ezpn])?"
 )
 _ATOMIC = re.compile(r"atom(?:ic)?_(inc|dec|xchg|min|max)")
-_FETCH = re.compile(r"atomic_(fetch_(?:min|max))(?:_explicit)?")
+#: The atomics of OpenCL C 2.0, and the number of values of those that have not one.
+_ATOMIC_OF_2 = re.compile(
+    r"atomic_(?P<operation>init|load|store|exchange|flag_test_and_set|flag_clear|compare_exchange|fetch_\w+?)(?:_strong|_weak)?(?P<order>_explicit)?"
+)
+_VALUES = {"load": 0, "flag_test_and_set": 0, "flag_clear": 0}
+_BITS = {"float": "uint", "double": "ulong"}
 #: The cast before a conversion to half.
 _WIDENED = {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}
 _COPY = re.compile(r"async_work_group_(strided_)?copy")
@@ -67,11 +72,14 @@ def is_miscompiled(builtin: Builtin) -> bool:
     takes signed numbers for unsigned ones and the reverse, and drivers refuse a conversion to the
     same type. They refuse any and all of a number, which are instructions for vectors. Intel's
     runtime for processors computes mad_sat wrongly, and shuffles with constants, also from the
-    source. It has no shuffle of half.
+    source. It has no shuffle of half, and no atomic of a pointer to any address space. vloada_half3
+    has the stride of vload_half3 in clang's SPIR-V.
     """
-    if builtin.name in ("mad_sat", "shuffle", "shuffle2") or _is_of_a_number(
+    if builtin.name in ("mad_sat", "shuffle", "shuffle2", "vloada_half3") or _is_of_a_number(
         builtin.name, builtin.params
     ):
+        return True
+    if builtin.params and builtin.params[0][1:] == (1, "generic", True):
         return True
     match = _CONVERT_ALIKE.fullmatch(builtin.name)
     if not match or not builtin.params:
@@ -92,7 +100,7 @@ def _function(builtin: Builtin, function: str, body: str) -> str:
     params = [f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params)]
     taken = ", ".join(params) or "void"
     type_ = "event_t"
-    if builtin.result.base in (*_NUMBERS, "void"):
+    if builtin.result.base in (*_NUMBERS, "bool", "void"):
         type_ = builtin.result.spelling
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
 
@@ -118,8 +126,12 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return f"return ({result.spelling})({', '.join(numbers)});"
     if match := _ATOMIC.fullmatch(name):
         return _atomic(match[1], params[0])
-    if match := _FETCH.fullmatch(name):
-        return _fetch(match[1], params)
+    if name == "get_fence":
+        return "return devmod_to_global(a0) ? CLK_GLOBAL_MEM_FENCE : CLK_LOCAL_MEM_FENCE;"
+    if name == "vloada_half3":
+        return "return vload_half3(0, a1 + 4 * a0);"
+    if params[0].atomic and (match := _ATOMIC_OF_2.fullmatch(name)):
+        return _atomic_of_2(match["operation"], bool(match["order"]), params)
     if match := _COPY.fullmatch(name):
         strided = "i * 1"
         if match[1]:
@@ -215,13 +227,46 @@ def _atomic(operation: str, pointer: Type) -> str:
     return f"return as_float(__scoped_atomic_exchange_n((volatile {pointer.space} uint *)a0, as_uint(a1), {scope}));"
 
 
-def _fetch(operation: str, params: Sequence[Type]) -> str:
-    """Return the body of an atomic function of OpenCL C 2.0. Every order is the sequentially
-    consistent one of the device.
+def _atomic_of_2(operation: str, ordered: bool, params: Sequence[Type]) -> str:
+    """Return the body of an atomic function of OpenCL C 2.0. Every order but the relaxed one is the
+    sequentially consistent one of the device.
     """
-    # LLVM finds the address space of a pointer for accesses that are not volatile.
-    call = f"return __scoped_atomic_{operation}(({params[0].space} {params[0].base} *)a0, a1, {{}}, __MEMORY_SCOPE_DEVICE);"
-    ordered = call.format("__ATOMIC_SEQ_CST")
-    if len(params) == 2:
-        return ordered
-    return f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"
+    pointer = params[0]
+    relaxed = _call_of_2(operation, pointer, "__ATOMIC_RELAXED")
+    call = _call_of_2(operation, pointer, "__ATOMIC_SEQ_CST")
+    if operation == "init":
+        call = relaxed
+    elif ordered and operation != "compare_exchange":
+        order = 1 + _VALUES.get(operation, 1)
+        call = f"if (a{order} == __ATOMIC_RELAXED) {{ {relaxed} }} else {{ {call} }}"
+    if pointer.space != "generic":
+        return call.replace("devmod_space", pointer.space)
+    local, other = (call.replace("devmod_space", space) for space in ("local", "global"))
+    return f"if (devmod_to_local((generic void *)a0)) {{ {local} }} else {{ {other} }}"
+
+
+def _call_of_2(operation: str, pointer: Type, order: str) -> str:
+    """Return the statement with the operation. The address space is devmod_space."""
+    bits = _BITS.get(pointer.base, pointer.base)
+    place = f"(devmod_space {bits} *)a0"
+    end = f"{order}, __MEMORY_SCOPE_DEVICE)"
+    # clang's SPIR-V of these three is a load, a store, and a struct in an OpPhi of ints.
+    semantics = "1, 0" if order == "__ATOMIC_RELAXED" else "1, 0x310"
+    value, into = "a1", ""
+    if pointer.base in _BITS:
+        value, into = f"as_{bits}(a1)", f"as_{pointer.base}"
+    if operation in ("init", "store"):
+        return f"__spirv_AtomicStore({place}, {semantics}, {value});"
+    if operation == "load":
+        return f"return {into}(__spirv_AtomicLoad({place}, {semantics}));"
+    if operation == "exchange":
+        return f"return {into}(__scoped_atomic_exchange_n({place}, {value}, {end});"
+    if operation == "flag_clear":
+        return f"__spirv_AtomicStore({place}, {semantics}, 0);"
+    if operation == "flag_test_and_set":
+        return f"return __scoped_atomic_exchange_n({place}, 1, {end};"
+    if operation == "compare_exchange":
+        expected, new = f"*(generic {bits} *)a1", value.replace("a1", "a2")
+        call = f"__spirv_AtomicCompareExchange({place}, {semantics}, 0x310, {new}, expected)"
+        return f"{bits} expected = {expected}, found = {call}; {expected} = found; return found == expected;"
+    return f"return __scoped_atomic_{operation}({place}, a1, {end};"

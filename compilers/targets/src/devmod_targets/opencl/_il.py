@@ -36,7 +36,11 @@ _VERSIONS = ("1.0", "1.4")
 #: SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 #: What a text has that calls such a function, or a wrong one. A macro may join the name.
-_MAY_CALL_OWN = re.compile(f"{_OWN.pattern}|\\bconvert_|\\b(?:all|any|mad_sat|shuffle2?)\\b")
+_MAY_CALL_OWN = re.compile(
+    f"{_OWN.pattern}|\\bconvert_|\\batomic_|\\bvloada_half3|\\b(?:all|any|mad_sat|shuffle2?)\\b"
+)
+#: The calls of `to_global`, `to_local` and `to_private`, whose symbols clang's SPIR-V does not know.
+_CASTS = re.compile(r"@__(to_(?:global|local|private))(?=\()")
 #: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
 #: device chooses its vectors itself.
 _OUTPUT = (
@@ -139,6 +143,7 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
     """
     request = program.request
     text = program.compile(flags, "-emit-llvm")[0].decode()
+    text = _CASTS.sub(lambda match: f"@_Z{len(match[1])}{match[1]}PU3AS4v", text)
     builtins = [
         each
         for each in read_builtins(text)

@@ -10,6 +10,26 @@ DEVMOD_DEVICE void devmod_barrier(void) { __spirv_ControlBarrier(2, 2, 0x318); }
 DEVMOD_DEVICE void devmod_fence(void) { __spirv_MemoryBarrier(1, 0x318); }
 DEVMOD_DEVICE void devmod_sub_barrier(void) { __spirv_ControlBarrier(3, 3, 0x318); }
 
+// -- address spaces, and functions of clang's SPIR-V for others
+
+// clang compiles a call of to_local to a function without a definition.
+global void *devmod_to_global(generic void *p) __asm__("_Z9to_globalPU3AS4v");
+local void *devmod_to_local(generic void *p) __asm__("_Z8to_localPU3AS4v");
+#define DEVMOD_ATOMIC(space, type)                                                                                         \
+    DEVMOD_DECLARED type __spirv_AtomicLoad(space type *p, int scope, int semantics);                                      \
+    DEVMOD_DECLARED void __spirv_AtomicStore(space type *p, int scope, int semantics, type x);                             \
+    DEVMOD_DECLARED type __spirv_AtomicCompareExchange(space type *p, int scope, int equal, int unequal, type x, type expected);
+#define DEVMOD_ATOMICS(type) DEVMOD_ATOMIC(global, type) DEVMOD_ATOMIC(local, type)
+DEVMOD_ATOMICS(int)
+DEVMOD_ATOMICS(uint)
+DEVMOD_ATOMICS(long)
+DEVMOD_ATOMICS(ulong)
+DEVMOD_DECLARED float3 vload_half3(size_t offset, global const half *p);
+DEVMOD_DECLARED float3 vload_half3(size_t offset, constant half *p);
+DEVMOD_DECLARED float3 vload_half3(size_t offset, local const half *p);
+DEVMOD_DECLARED float3 vload_half3(size_t offset, private const half *p);
+DEVMOD_DECLARED float3 vload_half3(size_t offset, generic const half *p);
+
 // -- the number of a thread in its block, and the threads of the block
 
 DEVMOD_DECLARED size_t get_local_id(uint axis);

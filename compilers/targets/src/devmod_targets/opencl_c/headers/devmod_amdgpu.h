@@ -3,6 +3,8 @@
 #define DEVMOD_OV __attribute__((overloadable))
 #define DEVMOD_INLINE __attribute__((overloadable, always_inline))
 #define DEVMOD_LANES __builtin_amdgcn_wavefrontsize()
+#define DEVMOD_IS_LOCAL(p) __builtin_amdgcn_is_shared(p)
+#define DEVMOD_IS_PRIVATE(p) __builtin_amdgcn_is_private(p)
 
 #define DEVMOD_AXIS(name, other) \
     (axis == 0 ? __builtin_amdgcn_##name##_x() : axis == 1 ? __builtin_amdgcn_##name##_y() : axis == 2 ? __builtin_amdgcn_##name##_z() : other)

@@ -24,6 +24,14 @@ size_t DEVMOD_OV get_global_linear_id(void)
     return (get_global_id(2) * get_global_size(1) + get_global_id(1)) * get_global_size(0) + get_global_id(0);
 }
 
+// -- address spaces. clang calls to_local by this name.
+
+local void *__to_local(generic void *p) { return DEVMOD_IS_LOCAL(p) ? (local void *)p : 0; }
+private void *__to_private(generic void *p) { return DEVMOD_IS_PRIVATE(p) ? (private void *)p : 0; }
+global void *__to_global(generic void *p) { return DEVMOD_IS_LOCAL(p) || DEVMOD_IS_PRIVATE(p) ? 0 : (global void *)p; }
+cl_mem_fence_flags DEVMOD_OV get_fence(generic void *p) { return DEVMOD_IS_LOCAL(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
+cl_mem_fence_flags DEVMOD_OV get_fence(generic const void *p) { return get_fence((generic void *)p); }
+
 // -- barriers and fences
 
 void DEVMOD_OV read_mem_fence(cl_mem_fence_flags flags) { mem_fence(flags); }

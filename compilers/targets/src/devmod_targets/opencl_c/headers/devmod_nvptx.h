@@ -2,6 +2,8 @@
 #define DEVMOD_OV __attribute__((overloadable))
 #define DEVMOD_INLINE __attribute__((overloadable, always_inline))
 #define DEVMOD_LANES 32
+#define DEVMOD_IS_LOCAL(p) __nvvm_isspacep_shared(p)
+#define DEVMOD_IS_PRIVATE(p) __nvvm_isspacep_local(p)
 
 #define DEVMOD_AXIS(register, other) \
     (axis == 0 ? __nvvm_read_ptx_sreg_##register##_x() : axis == 1 ? __nvvm_read_ptx_sreg_##register##_y() : axis == 2 ? __nvvm_read_ptx_sreg_##register##_z() : other)
