@@ -1078,6 +1078,32 @@ def test_a_kernel_that_is_wrong_is_not_written(
     assert not Path("small.devmod").exists()
 
 
+def test_a_device_that_runs_the_least_length_alone(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one with too little memory does."""
+    first_device("opencl")
+    own = check.try_calls
+
+    def tried(module: Any, name: str, device: str, calls: Any) -> Any:
+        rows = [*calls]
+        if len(rows[0][0][0]) == 9:
+            return "out of memory", []
+        return own(module, name, device, rows)
+
+    monkeypatch.setattr(check, "try_calls", tried)
+    monkeypatch.setattr(devmod, "devices", lambda *_: [first_device("opencl")])
+    classifier()
+    lines = made("small.onnx", "--dim", "batch=2..9").splitlines()
+    assert [line.partition(":")[0] for line in lines[1:5]] == [
+        "checked on tinygrad",
+        "checked on opencl",
+        "checked on tinygrad",
+        "not checked on opencl",
+    ]
+    assert lines[4] == "not checked on opencl:0: out of memory (batch=9)"
+
+
 def test_a_device_whose_compiler_aborts_is_not_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
