@@ -1078,6 +1078,45 @@ def test_a_kernel_that_is_wrong_is_not_written(
     assert not Path("small.devmod").exists()
 
 
+@pytest.mark.usefixtures("_no_devices")
+@pytest.mark.parametrize(
+    ("node", "lengths"),
+    [
+        ('LpPool<p = 1, kernel_shape = [2], strides = [4], auto_pad = "SAME_UPPER">', "8"),
+        ('LpPool<kernel_shape = [3], dilations = [2], auto_pad = "SAME_LOWER">', "7"),
+        ('MaxPool<kernel_shape = [1], strides = [3], auto_pad = "SAME_UPPER">', "2..9"),
+        (
+            'AveragePool<kernel_shape = [2], dilations = [2], strides = [2], auto_pad = "SAME_LOWER">',
+            "4..8",
+        ),
+        ('Conv<strides = [5], auto_pad = "SAME_UPPER">', "4"),
+    ],
+)
+def test_pads_that_other_programs_forget(node: str, lengths: str, made: Any) -> None:
+    """onnxruntime shifts a window that is smaller than its step, or refuses it, and forgets gaps.
+    By ONNX's page, pads are 0 or more, and as many as give a window for each step.
+    """
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    weight = ""
+    constants = []
+    if node.startswith("Conv"):
+        weight = ", w"
+        constants = [constant("w", 2, 3, 1)]
+    nodes = f"r = Relu(x) y = {node}(r{weight})"
+    text = f"g () => () {{ {nodes} }}"
+    graph = onnx.helper.make_graph(
+        onnx.parser.parse_graph(text).node,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", FLOAT, [2, 3, "n"])],
+        [onnx.helper.make_tensor_value_info("y", FLOAT, None)],
+        constants,
+    )
+    versions = [onnx.helper.make_opsetid("", 22)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=versions, ir_version=10), "pads.onnx")
+    lines = made("pads.onnx", "--dim", f"n={lengths}").splitlines()
+    assert lines[1].startswith("checked on tinygrad:CPU against onnxruntime: worst error ")
+
+
 def test_a_device_that_runs_the_least_length_alone(
     made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ in a process of its own: a driver or a model may end it. This imports no tinygra
 
 from __future__ import annotations
 
+import operator
 import os
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +39,8 @@ Difference = tuple[float, float, float]
 #: Where each node alone is right, a difference of this many movements is allowed: of how far a
 #: result moves if the last digits of each value change.
 _MOST_MOVEMENTS = 10
+#: Operators with windows that auto_pad may pad.
+_PADDED = ("AveragePool", "Conv", "LpPool", "MaxPool")
 #: The most seconds of a device, of onnxruntime, and of onnx.reference, which computes in Python.
 SECONDS = {"": 300.0, "onnxruntime": 300.0, "onnx.reference": 30.0}
 
@@ -421,6 +424,64 @@ def main(request: dict[str, Any]) -> None:
         answer({"error": describe_error(error), "is_wrong": True})
 
 
+def _with_pads(model: Any, inputs: Mapping[str, Any]) -> None:
+    """Give windows the pads of ONNX's auto_pad where both programs compute others: windows with
+    gaps, and those that are smaller than their steps.
+    """
+    import onnx
+
+    nodes = []
+    for node in model.graph.node:
+        options = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        if node.op_type in _PADDED and options.get("auto_pad", b"").startswith(b"SAME"):
+            nodes.append((node, options))
+    if not nodes:
+        return
+    shapes = _shapes(model, inputs)
+    for node, options in nodes:
+        sides = shapes.get(node.input[0], ())[2:]
+        windows = options.get("kernel_shape")
+        if windows is None:
+            windows = shapes.get(node.input[1], ())[2:]
+        if not all(sides) or len(windows) != len(sides):  # a length is unknown
+            continue
+        ones = [1] * len(sides)
+        steps = options.get("strides", ones)
+        gaps = options.get("dilations", ones)
+        if max(gaps) == 1 and not any(map(operator.gt, steps, windows)):
+            continue
+        pads = []
+        for length, size, step, gap in zip(sides, windows, steps, gaps, strict=True):
+            whole = (-(-length // step) - 1) * step + gap * (size - 1) + 1
+            one = max(whole - length, 0)
+            pads.append([one // 2, one - one // 2])
+            if options["auto_pad"] == b"SAME_LOWER":
+                pads[-1].reverse()
+        others = [each for each in node.attribute if each.name not in ("auto_pad", "ceil_mode")]
+        others.append(onnx.helper.make_attribute("pads", [*chain(*zip(*pads, strict=True))]))
+        del node.attribute[:]
+        node.attribute.extend(others)
+
+
+def _shapes(model: Any, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of values by name, for given inputs. An unknown length is 0."""
+    import onnx
+
+    own = onnx.ModelProto.FromString(model.SerializeToString())
+    del own.graph.output[:], own.graph.value_info[:]
+    for value in own.graph.input:
+        if value.name in inputs:
+            dtype = value.type.tensor_type.elem_type
+            shape = inputs[value.name].shape
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, dtype, shape))
+    graph = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
+    result = {each.name: tuple(each.dims) for each in graph.initializer}
+    for value in (*graph.input, *graph.value_info):
+        sides = value.type.tensor_type.shape.dim
+        result[value.name] = tuple(side.dim_value for side in sides)
+    return result
+
+
 def _session(model: Any) -> Any:
     """Return onnxruntime's session, whose sums of products of uint8 and int8 are exact: without the
     option, pairs of products saturate at 16 bits on a processor with AVX2 and without VNNI. With
@@ -449,6 +510,7 @@ def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str
         others = made - {"", *[each.name for each in outputs]}
         outputs.extend(map(onnx.helper.make_empty_tensor_value_info, sorted(others)))
     names = [each.name for each in outputs]
+    _with_pads(model, dict(zip(request["inputs"], inputs, strict=True)))
     session: Any
     if request["program"] == "onnxruntime":
         session = _session(model)
