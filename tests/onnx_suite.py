@@ -48,7 +48,7 @@ CLASSES = {
     "preview and training": r"ai\.onnx\.preview|step of training",
     "decision trees and other classic models": r"ai\.onnx\.ml",
     "shapes that depend on data": r"depends on the data of an input|'(NonMaxSuppression|NonZero|Unique)'",
-    "random numbers": r"Bernoulli|makes random numbers",
+    "random numbers": r"draws random numbers",
     "control flow": r"control flow|'(If|Loop|Scan)'",
     "recurrent layers": r"'(GRU|LSTM|RNN|DynamicQuantizeLSTM)'",
     "arrays without elements": r"is an empty array of shape",

@@ -643,7 +643,12 @@ def test_indices_are_within_their_table(made: Any) -> None:
         (
             "y = Reshape(x, s)",
             [],
-            "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has. An input that is always the same can be an initializer of the model",
+            "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has. An input that is always the same can be an initializer of the model. Else cut the model there with onnx.utils.extract_model: a length that the first part computes is one that each call of the second part chooses",
+        ),
+        (
+            "n = RandomNormalLike(x) y = Add(x, n)",
+            [],
+            'RandomNormalLike (output \'n\'): it draws random numbers, which no program has. Give them as an input: onnx.utils.extract_model(FILE, "cut.onnx", ["x", "s", "n"], ["y"]) cuts the model there',
         ),
         (
             "y = Frobnicate(x)",

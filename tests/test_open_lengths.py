@@ -271,6 +271,66 @@ def test_multiples_that_do_not_fit() -> None:
     )
 
 
+#: A model that repeats each row of a text, as one of speech does: how often depends on data.
+SPEECH = """
+    <ir_version: 10, opset_import: ["": 18]>
+    speech (float[rows, 4] text, float noisy) => (float[frames, 3] sound)
+    <float[4, 3] w = {1, 2, -1, 0, 3, -2, 4, 1, 0, -3, 2, 5}, int64 zero = {0}, int64 one = {1},
+     int64[1] last = {-1}, int64[1] axis = {0}>
+    {
+        sums = ReduceSum <keepdims = 0> (text, last)
+        long = Abs(sums)
+        rounded = Ceil(long)
+        counts = Cast <to = 7> (rounded)
+        ends = CumSum(counts, zero)
+        states = MatMul(text, w)
+        count = ReduceSum <keepdims = 0> (counts)
+        frames = Range(zero, count, one)
+        column = Unsqueeze(frames, last)
+        row = Unsqueeze(ends, axis)
+        is_behind = GreaterOrEqual(column, row)
+        numbers = Cast <to = 7> (is_behind)
+        places = ReduceSum <keepdims = 0> (numbers, last)
+        repeated = Gather(states, places)
+        noise = RandomNormalLike(repeated)
+        scaled = Mul(noise, noisy)
+        sound = Add(repeated, scaled)
+    }
+"""
+
+
+def test_a_length_that_depends_on_data_is_read_between_two_programs() -> None:
+    """Both errors name the way. The parts compute what the whole does."""
+    device = first_device("opencl")
+    model = onnx.parser.parse_model(SPEECH)
+    onnx.save(model, "case.onnx")
+    text = refusal(CompileError, program, "opencl", rows=(2, 9))
+    assert text == (
+        "RandomNormalLike (output 'noise'): it draws random numbers, which no program has. Give them as an input: "
+        'onnx.utils.extract_model(FILE, "cut.onnx", ["text", "noisy", "noise"], ["sound"]) cuts the model there'
+    )
+    onnx.save(model, "whole.onnx")
+    inputs = ["text", "noisy", "noise"]
+    onnx.utils.extract_model("whole.onnx", "case.onnx", inputs, ["sound"])
+    text = refusal(CompileError, program, "opencl", rows=(2, 9), noise=[(1, 90), 3])
+    assert text.startswith("Range (output 'frames'): a shape or an option depends on the data")
+    onnx.utils.extract_model("whole.onnx", "case.onnx", ["text"], ["ends", "states"])
+    first = program("opencl", rows=(2, 9)).on(device)
+    inputs = ["ends", "states", "frames", "noisy", "noise"]
+    onnx.utils.extract_model("whole.onnx", "case.onnx", inputs, ["sound"])
+    frames: dict[str, Any] = {"frames": [(1, 90)], "noise": [(1, 90), 3]}
+    second = program("opencl", rows=(2, 9), **frames).on(device)
+    for length in (2, 7, 9):
+        rows = RANDOM.standard_normal((length, 4)).astype(np.float32)
+        ends, states = map(np.asarray, first(rows))
+        count = int(ends[-1])
+        noise = RANDOM.standard_normal((count, 3)).astype(np.float32)
+        got = second(ends, states, np.arange(count), np.array(0.5, np.float32), noise)
+        weights = onnx.numpy_helper.to_array(model.graph.initializer[0])
+        times = np.ceil(abs(rows.sum(1))).astype(int)
+        check_close(got, [np.repeat(rows @ weights, times, 0) + 0.5 * noise])
+
+
 def test_what_stays_refused_along_a_length() -> None:
     """In words, with a next step that the command and Python's doors write in their own way."""
     for nodes, text in (

@@ -120,6 +120,11 @@ _WINDOWS = {
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 #: Operators that move the elements of their first input. Lengths say where to.
 _MOVES = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
+#: Operators that draw random numbers.
+_RANDOM = (
+    *("Bernoulli", "Multinomial", "RandomNormal"),
+    *("RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+)
 #: Operators that divide their first input by the second.
 _DIVISIONS = ("Div", "Mod")
 #: The end of errors about `FIXED_LENGTH`. Who prints one adds how that is written.
@@ -405,7 +410,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             if depends(tensor, self.buffers):
                 raise CompileError(
                     "a shape or an option depends on the data of an input. That is control flow, which no program has. "
-                    "An input that is always the same can be an initializer of the model"
+                    "An input that is always the same can be an initializer of the model. "
+                    "Else cut the model there with onnx.utils.extract_model: a length that the first part computes is one that each call of the second part chooses"
                 )
             if tensor.uop.variables():
                 raise CompileError(
@@ -437,6 +443,14 @@ def _check_nodes(model: Model) -> None:
             continue
         if each.operator not in OPERATORS or each.domain not in _DOMAINS:
             unknown.setdefault(f"{each.domain}.{each.operator}".lstrip("."), each)
+    random = [each for each in model.nodes if each.operator in _RANDOM and not each.domain]
+    if random:
+        inputs = [*model.inputs, *model.states, *sorted(model.given)]
+        inputs += [each.outputs[0] for each in random]
+        raise CompileError(
+            f"{_called(random[0])}: it draws random numbers, which no program has. Give them as an input: "
+            f'onnx.utils.extract_model(FILE, "cut.onnx", {json.dumps(inputs)}, {json.dumps(model.outputs)}) cuts the model there'
+        )
     if unknown:
         first = next(iter(unknown.values()))
         raise CompileError(
