@@ -643,7 +643,7 @@ def test_indices_are_within_their_table(made: Any) -> None:
         (
             "y = Reshape(x, s)",
             [],
-            "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has. An input that is always the same can be an initializer of the model. Else cut the model there with onnx.utils.extract_model: a length that the first part computes is one that each call of the second part chooses",
+            "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has. An input that is always the same can be an initializer of the model. Else cut the model there with onnx.utils.extract_model: each call of the second part chooses the length",
         ),
         (
             "n = RandomNormalLike(x) y = Add(x, n)",
@@ -1120,6 +1120,28 @@ def test_pads_that_other_programs_forget(node: str, lengths: str, made: Any) -> 
     onnx.save(onnx.helper.make_model(graph, opset_imports=versions, ir_version=10), "pads.onnx")
     lines = made("pads.onnx", "--dim", f"n={lengths}").splitlines()
     assert lines[1].startswith("checked on tinygrad:CPU against onnxruntime: worst error ")
+
+
+@pytest.mark.usefixtures("_no_devices")
+def test_a_program_that_computes_the_least_length_alone(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = check._run_model
+
+    def run(request: Any, inputs: Any) -> Any:
+        if len(inputs[0]) == 9:
+            raise ValueError("too large")
+        return own(request, inputs)
+
+    monkeypatch.setattr(check, "_run_model", run)
+    monkeypatch.setattr(check, "is_here", lambda program: program == "onnx.reference")
+    classifier()
+    lines = made("small.onnx", "--dim", "batch=2..9").splitlines()
+    assert lines[1].startswith("checked on tinygrad:CPU against onnx.reference: worst error ")
+    assert lines[3].startswith(
+        "not compared with another program: onnx.reference: ValueError: too large; "
+    )
+    assert lines[3].endswith(" (batch=9)")
 
 
 def test_a_device_that_runs_the_least_length_alone(

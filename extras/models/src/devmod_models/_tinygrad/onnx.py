@@ -411,7 +411,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 raise CompileError(
                     "a shape or an option depends on the data of an input. That is control flow, which no program has. "
                     "An input that is always the same can be an initializer of the model. "
-                    "Else cut the model there with onnx.utils.extract_model: a length that the first part computes is one that each call of the second part chooses"
+                    "Else cut the model there with onnx.utils.extract_model: each call of the second part chooses the length"
                 )
             if tensor.uop.variables():
                 raise CompileError(
@@ -775,6 +775,9 @@ class _Check:
         self._report = report
         self._reference = Reference(request["model"])
         self._at_borders = Reference(request["model"], ["onnxruntime"])
+        #: The other program that has computed the last call of each run, and that of this run.
+        self._programs: list[str] = []
+        self._program = ""
         #: The inputs of further calls after those of the last run, by what they are.
         self._borders = self._border_calls()
         self.threads = ThreadPoolExecutor(processors())
@@ -785,21 +788,19 @@ class _Check:
         self._done = 0
         self._allowed = 0.0
 
-    @property
-    def _program(self) -> str:
-        """The other program: if one fails, the next one."""
-        if self._request["expected"]:
-            return "PyTorch"
-        return self._reference.program
-
     def _reference_results(self) -> list[list[Arrays]]:
         """Return the results of the other program for the calls of each run: those of PyTorch are
         given.
         """
         given = [[*map(_read_arrays, calls)] for calls in self._request["expected"]]
         if given:
+            self._programs = ["PyTorch"] * len(given)
             return given
-        return [self._results_of(calls) for _, calls in self._runs]
+        results = []
+        for _, calls in self._runs:
+            results.append(self._results_of(calls))
+            self._programs.append(self._reference.program)
+        return results
 
     def _results_of(self, calls: Iterable[Arrays]) -> list[Arrays]:
         """Return the results of the other program for calls in a row."""
@@ -997,8 +998,9 @@ class _Check:
 
     def _compare_own(self, number: int, calls: Sequence[Arrays], own: Sequence[Arrays]) -> str:
         """Compare tinygrad's results of a run, and return a line about it."""
-        self._step(f"comparing with {self._program}")
+        self._step("comparing with another program")
         expected = self._expected.result()[number]
+        self._program = self._programs[number]
         if not all(expected):
             return f"not compared with another program: {self._reference.problem}"
         program = self._program
