@@ -162,3 +162,32 @@ def test_kernels_of_another_form(texts: list[str]) -> None:
     x, weight = array(1, 8, 10, 20), array(16, 8, 1, 1)
     check(lambda x, w: x.conv2d(w), convolution(x, weight), x, weight)
     assert MARK not in texts[0]
+
+
+def test_quotients_that_the_borders_decide() -> None:
+    """tinygrad has them in the index of an element beside other kernels. Without them, the index is
+    the same wherever the element is in the array.
+    """
+    from tinygrad.uop.ops import AxisType, Ops, UOp
+
+    from devmod_models._tinygrad.products import _Factor
+
+    column, row, channel, i, j = (
+        UOp.range(length, number, AxisType.WEAK) for number, length in enumerate((5, 4, 3, 3, 3))
+    )
+    own_row = (row * 2 + i + 7) % 8
+    own_channel = (((i + 1) // 2 + row + 3) // 4 + channel + 2) % 3
+    index = column * 2 + j + own_row * 10 + own_channel * 80 + -1
+    one = UOp.const(1, index.dtype)
+    factor = _Factor(UOp.sink(), index, [(column + j, one, False), (row + i, one, False)])
+    found = factor.narrowed()
+    assert {each.op for each in found.index.toposort()} == {Ops.ADD, Ops.MUL, Ops.CONST, Ops.RANGE}
+    for c, r, k, a, b in product(range(5), range(4), range(3), range(3), range(3)):
+        place = {column: c, row: r, channel: k, i: a, j: b}
+        numbers = {each: UOp.const(value, index.dtype) for each, value in place.items()}
+        conditions = [x.substitute(numbers).simplify().val for x, _, _ in found.conditions]
+        is_inside = c * 2 + b >= 1 and r * 2 + a >= 1
+        assert is_inside == all(each >= 1 for each in conditions)
+        if is_inside:
+            wanted = k * 80 + (r * 2 + a - 1) * 10 + c * 2 + b - 1
+            assert found.index.substitute(numbers).simplify().val == wanted

@@ -194,9 +194,9 @@ def test_numbers_that_are_not_finite(texts: list[str]) -> None:
 
 def test_kernels_that_are_no_such_products(texts: list[str]) -> None:
     """They have tinygrad's kernels, and the results are right."""
-    weight, small, halves = tensor(32, 48), tensor(8, 48), tensor(32, 48).half()
+    weight, small, halves = tensor(32, 48), tensor(6, 48), tensor(32, 48).half()
     cases: dict[str, Any] = {
-        "a short sum": (lambda x: x @ small, array(24, 8)),
+        "a short sum": (lambda x: x @ small, array(24, 6)),
         "one number": (times, array(1, 100), array(100, 1)),
         "float16": (lambda x: (x.half() @ halves).float(), array(24, 32)),
         "a maximum": (lambda x, y: (x.reshape(24, 32, 1) * y).max(1), array(24, 32), array(32, 48)),

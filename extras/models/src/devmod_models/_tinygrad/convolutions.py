@@ -53,14 +53,21 @@ class Convolution:
         _, index, conditions = product.second
         self._ranges = product.ranges
         self._step = step_of(index, column) or 0
-        if not 1 <= self._step <= _MOST_STEP or product.second.depends(self._axes.row):
+        if self._step < 1 or product.second.depends(self._axes.row):
             raise ValueError("the columns are apart")
+        #: The elements of the array from one of a copy to the next.
+        self._unit = 1
+        if self._step > _MOST_STEP:
+            self._unit = self._step
+            self._step = 1
         #: The range of a filter's columns, and what an index grows by along it.
         self._filter: UOp | None = None
         self._hole = 0
         for each in self._ranges:
-            step = step_of(index, each) or 0
+            step, rest = divmod(step_of(index, each) or 0, self._unit)
             length = int(each.vmax) + 1
+            if rest:
+                continue
             if 0 < step <= _MOST_STEP and length <= _MOST_WIDTH and self._moves(each, step):
                 self._filter = each
                 self._hole = step
@@ -77,7 +84,7 @@ class Convolution:
             self._own.append((a, b, is_true))
             for side in (a, b):
                 self._multiple(side, self._filter, self._hole)
-        if self._filter is None and not conditions and self._step == 1:
+        if self._filter is None and not conditions and self._step == self._unit == 1:
             raise ValueError("nothing to copy")
         self._outer_ranges = [each for each in self._ranges if each is not self._filter]
 
@@ -286,6 +293,8 @@ class Convolution:
         if tests:
             yield f"  if ({' && '.join(tests)}) {{"
         source = f"{array}[from + i]"
+        if self._unit > 1:
+            source = f"{array}[from + i * {self._unit}]"
         for is_zero in (False, True):
             if is_zero and not tests:
                 break

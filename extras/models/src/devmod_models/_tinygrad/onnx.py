@@ -63,6 +63,7 @@ from devmod_models._tinygrad.check import (
     with_other_digits,
 )
 from devmod_models._tinygrad.control import CONTROL
+from devmod_models._tinygrad.factors import Factors
 from devmod_models._tinygrad.half import Precision, halved
 from devmod_models._tinygrad.lengths import ceil_pads, pool, same_pads
 from devmod_models._tinygrad.operators import OPERATORS, divide
@@ -166,6 +167,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._outputs = model.outputs
         self._states = model.states
         self._nodes = model.nodes
+        self._factors = Factors(model.nodes)
         self._kept: dict[str, Any] = {"": None, **self.constants}
         #: How many operations are between a value and the arrays of the kernel that computes it.
         self._depths: dict[UOp, int] = {}
@@ -274,6 +276,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
 
     def _run_node(self, node: Node) -> None:
         self._check_indices(node)
+        for name in self._factors.inputs(node, self.graph_values):
+            self.graph_values[name] = self.graph_values[name].contiguous()
         names = self._precision.enter(node, self.graph_values)
         lengths = self._on_lengths(node)
         if lengths is not None:
@@ -303,8 +307,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         return same_pads(self.graph_values[node.inputs[0]].shape[2:], kernel, options)
 
     def _divide(self, node: Node) -> None:
-        """Give the results of a node arrays of their own if a kernel would have too many operations
-        that depend on each other: the time of tinygrad and of compilers rises faster than these.
+        """Give the results of a node arrays of their own if a product reads them, or if a kernel
+        would have too many operations that depend on each other: the time of tinygrad and of
+        compilers rises faster than these.
         """
         known = self._depths
         for name in node.outputs:
@@ -317,7 +322,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
                 known[each] = 0
                 if each.op not in _IN_ARRAYS:
                     known[each] = 1 + max([known.get(src, 0) for src in each.src], default=0)
-            if known[value.uop] > _MOST_OPERATIONS:
+            if known[value.uop] > _MOST_OPERATIONS or self._factors.separates(node, name, value):
                 self.graph_values[name] = value.contiguous()
 
     def _check_size(self, node: Node) -> None:

@@ -7,11 +7,13 @@ side, or both have the elements that are summed up.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import AxisType, Ops, UOp
 from tinygrad.uop.symbolic import uop_given_valid
@@ -28,19 +30,26 @@ _FEW_COLUMNS = 4
 #: The lanes of a vector.
 _LANES = (16, 8, 4)
 #: The least sum. A shorter one takes less time than what is around it.
-_LEAST = 16
+_LEAST = 8
 #: That of a filter of several dimensions.
 _LEAST_FILTER = 4
-#: The most elements between the columns of a tile: a convolution's step.
-_MOST_STEP = 4
 #: The numbers of the ranges that replace a kernel's.
 _FLAT = 90
 #: The most divisors of a kernel that may be the lengths of its axes.
 _MOST_LENGTHS = 8
+#: The quotients of an index, and the places for which each of them is computed, at most.
+_MOST_QUOTIENTS = 16
+_MOST_PLACES = 1 << 14
 #: The threads of a block, and the number of tiles from which on it has several.
 _THREADS = 8
 _MANY_TILES = 128
 _INDEX = (Ops.ADD, Ops.MUL, Ops.FLOORDIV, Ops.FLOORMOD, Ops.RANGE, Ops.CONST)
+_NUMBERS = {
+    Ops.ADD: operator.add,
+    Ops.MUL: operator.mul,
+    Ops.FLOORDIV: operator.floordiv,
+    Ops.FLOORMOD: operator.mod,
+}
 _SYMBOLS = {Ops.ADD: "+", Ops.MUL: "*", Ops.FLOORDIV: "/", Ops.FLOORMOD: "%"}
 #: What follows a product, element by element.
 _ELEMENTWISE = (
@@ -101,6 +110,42 @@ class _Factor(NamedTuple):
             index = uop_given_valid(tests[0].uprod(*tests[1:]), index)
         return _Factor(self.buffer, index, conditions)
 
+    def narrowed(self) -> _Factor:
+        """Return the factor without quotients and remainders that its conditions decide."""
+        index = self.index
+        for _ in range(_MOST_QUOTIENTS):
+            found = next(filter(None, map(self._decided, index.toposort())), None)
+            if found is None:
+                break
+            index = index.substitute(found).simplify()
+        conditions = [_as_in(index, each) for each in self.conditions]
+        return _Factor(self.buffer, index, conditions)
+
+    def _decided(self, node: UOp) -> dict[UOp, UOp] | None:
+        """Return what takes the place of a quotient or a remainder whose quotient is the same
+        number wherever all conditions are true; None for another node.
+        """
+        if node.op not in (Ops.FLOORDIV, Ops.FLOORMOD) or node.src[1].op is not Ops.CONST:
+            return None
+        ranges = [*node.ranges]
+        if prod(int(each.vmax) + 1 for each in ranges) > _MOST_PLACES:
+            return None
+        numbers = np.indices([int(each.vmax) + 1 for each in ranges])
+        values = dict(zip(ranges, numbers, strict=True))
+        is_valid = np.ones(numbers.shape[1:], bool)
+        for a, b, is_true in self.conditions:
+            if {*a.ranges, *b.ranges} <= values.keys():
+                is_valid &= (_evaluated(a, values) < _evaluated(b, values)) == is_true
+        quotients = np.broadcast_to(
+            _evaluated(node.src[0], values) // int(node.src[1].val), is_valid.shape
+        )[is_valid]
+        if not quotients.size or (quotients != quotients[0]).any():
+            return None
+        quotient = int(quotients[0])
+        if node.op is Ops.FLOORDIV:
+            return {node: UOp.const(quotient, node.dtype)}
+        return {node: node.src[0] - quotient * int(node.src[1].val)}
+
     def depends(self, range_: UOp) -> bool:
         """Return whether the element depends on a range."""
         nodes = [self.index, *(each for a, b, _ in self.conditions for each in (a, b))]
@@ -131,7 +176,7 @@ class Product:
         self.ranges = reduction.src[1:]
         self.axes = axes
         self._flat = flat
-        self.first, self.second = (each.map(self._in_axes) for each in factors)
+        self.first, self.second = (each.map(self._in_axes).narrowed() for each in factors)
         #: The names of the arrays, by their parameters.
         self.names: dict[UOp, str] = {}
 
@@ -153,13 +198,13 @@ class Product:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the columns of the second factor are side by side, or a few elements apart."""
+        """Whether the columns of the second factor are side by side, or equally far apart."""
         column = self.axes.column
         for a, b, _ in self.second.conditions:
             if step_of(a, column) is None or step_of(b, column) is None:
                 return False
         step = step_of(self.second.index, column)
-        if step is None or not 1 <= step <= _MOST_STEP:
+        if step is None or step < 1:
             return False
         return step == 1 or not self.sums_neighbours
 
@@ -527,10 +572,43 @@ def _factor(node: UOp) -> _Factor | None:
         if not valid <= set(condition.split_uop(Ops.AND)):
             return None
         index = index.src[1]
+    conditions = [_as_in(index, each) for each in conditions]
     index = _unwrapped(index, conditions)
     if not is_plain(index):
         return None
     return _Factor(buffer, index, conditions)
+
+
+def _evaluated(index: UOp, values: Mapping[UOp, Any]) -> Any:
+    """Return the numbers of an index, by those of its ranges."""
+    if index in values:
+        return values[index]
+    if index.op is Ops.CONST:
+        return int(index.val)
+    a, b = (_evaluated(each, values) for each in index.src)
+    return _NUMBERS[index.op](a, b)
+
+
+def _as_in(index: UOp, condition: tuple[UOp, UOp, bool]) -> tuple[UOp, UOp, bool]:
+    """Return a condition whose numbers grow as those of an index do.
+
+    tinygrad has 0 < a + b in the place of 0 < 2 * a + b, which is the same for numbers from 0 on.
+    """
+    side, bound, is_less = condition
+    own = polynomial(side)
+    if is_less or bound.op is not Ops.CONST or bound.val != 1 or () in own:
+        return condition
+    total = index
+    if index.op is Ops.FLOORMOD:
+        total = index.src[0]
+    terms = polynomial(total)
+    steps = [terms.get(each, 0) for each in own]
+    if any(len(each) != 1 or int(each[0].vmin) < 0 for each in own) or min(steps) < 1:
+        return condition
+    if any(each % min(steps) for each in steps):
+        return condition
+    parts = [each * (step // min(steps)) for (each,), step in zip(own, steps, strict=True)]
+    return parts[0].usum(*parts[1:]), bound, is_less
 
 
 def _unwrapped(index: UOp, conditions: Iterable[tuple[UOp, UOp, bool]]) -> UOp:
@@ -703,10 +781,13 @@ def step_of(index: UOp, range_: UOp) -> int | None:
     for each in index.split_uop(Ops.ADD):
         if each is range_:
             step += 1
-        elif each.op is Ops.MUL and each.src[0] is range_ and each.src[1].op is Ops.CONST:
-            step += int(each.src[1].val)
         elif range_ in each.ranges:
-            return None
+            if each.op is not Ops.MUL or each.src[1].op is not Ops.CONST:
+                return None
+            own = step_of(each.src[0], range_)
+            if own is None:
+                return None
+            step += own * int(each.src[1].val)
     return step
 
 
