@@ -226,6 +226,7 @@ class Arena(Memory):
     def __init__(self, data: Array, base: int) -> None:
         super().__init__(data)
         self.base = base
+        self.ranges: list[tuple[int, int]] | None = None
         self.starts: list[int] = []
         self.ends: list[int] = []
         #: Memory that a stream allocates in its order, before it has done so: address and size.
@@ -237,6 +238,8 @@ class Arena(Memory):
 
     def set_ranges(self, ranges: list[tuple[int, int]]) -> None:
         """Set the ranges that a kernel may access: address and size, sorted by address."""
+        if ranges == self.ranges:
+            return
         limit = self.base + len(self.bytes)
         self.starts = [address for address, _ in ranges]
         self.ends = [address + size for address, size in ranges]
@@ -245,6 +248,7 @@ class Arena(Memory):
             for start, end in zip(self.starts, self.ends, strict=True)
         ):
             raise PtxError("CUDA_ERROR_INVALID_VALUE", "a range of memory is outside the arena")
+        self.ranges = list(ranges)
         self.last = (0, 0)
         self.start_array = np.array(self.starts, U64)
         self.end_array = np.array(self.ends, U64)

@@ -1046,16 +1046,23 @@ static int make_block(Context *c, Block *b) {
     b->warps = (uint8_t *)(((uintptr_t)b->memory + 127) / 128 * 128);
     b->shared = b->warps + of_warps;
     b->local = b->shared + of_shared;
+    uint32_t x = 0, y = 0, z = 0;
     for (uint32_t n = 0; n < warps; n++) {
         Warp *w = warp_of(c, b, n);
         w->block = b;
         w->number = n;
         w->local = b->local + stride * WARP * n;
         for (uint32_t i = 0; i < WARP; i++) {
-            uint32_t t = n * WARP + i;
-            w->thread[0][i] = t % c->size[0];
-            w->thread[1][i] = t / c->size[0] % c->size[1];
-            w->thread[2][i] = t / c->size[0] / c->size[1];
+            w->thread[0][i] = x;
+            w->thread[1][i] = y;
+            w->thread[2][i] = z;
+            if (++x == c->size[0]) {
+                x = 0;
+                if (++y == c->size[1]) {
+                    y = 0;
+                    z++;
+                }
+            }
         }
     }
     return 1;
@@ -1230,7 +1237,7 @@ void engine_free(Context *c) {
     }
     free(c->slots);
     c->slots = NULL;
-    c->count = 0;
+    c->count = c->room = 0;
 }
 
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. A launch has

@@ -227,6 +227,14 @@ class CompiledKernel:
         for number, (loop, data) in enumerate(loops() or ()):
             self.context.loops[number] = loop
             self.context.loop_data[number] = data
+        self.spare: _Prepared | None = None
+
+    def prepared(self, program: Program, launch: Launch, arena: Arena) -> _Prepared:
+        """Return contexts for a launch, which has them alone until they are `spare` again."""
+        spare, self.spare = self.spare, None
+        if spare is None or spare.shape != _shape(launch, arena):
+            spare = _Prepared(self, program, launch, arena)
+        return spare
 
     def ran(self, seconds: float) -> None:
         """Count time of execution. After enough of it, better code takes the place of the first,
@@ -266,6 +274,71 @@ def check_launch(launch: Launch) -> None:
         raise UnsupportedError("clusters")
 
 
+class _Prepared:
+    """What launches of one shape have in common: a context for each thread of this process that
+    executes them, with its arrays. To make these takes longer than a small launch.
+    """
+
+    def __init__(
+        self, compiled: CompiledKernel, program: Program, launch: Launch, arena: Arena
+    ) -> None:
+        self.shape = _shape(launch, arena)
+        self.keeps: list[Any] = []
+        made = Context.from_buffer_copy(compiled.context)
+        made.delta = (arena.address - arena.base) & (1 << 64) - 1
+        made.starts = self.kept(ctypes.c_uint64, arena.starts)
+        made.ends = self.kept(ctypes.c_uint64, arena.ends)
+        made.range_count = len(arena.starts)
+        # A device reads the end of the last parameter with its neighbour.
+        self.parameters = ctypes.create_string_buffer(len(launch.parameters) + 8)
+        made.parameters = ctypes.addressof(self.parameters)
+        made.parameters_size = len(launch.parameters)
+        addresses = program.module.addresses
+        made.symbols = self.kept(
+            ctypes.c_uint64, [addresses[name] for name in compiled.emitter.symbols]
+        )
+        made.shared_size = program.shared_size(launch.shared)
+        made.shared_readable = aligned(made.shared_size, GRANULE)
+        #: The first block that no thread has taken.
+        self.next = (ctypes.c_uint64 * 1)()
+        made.next = ctypes.addressof(self.next)
+        made.blocks = math.prod(launch.grid)
+        made.grid[:] = launch.grid
+        made.size[:] = launch.block
+        made.threads = math.prod(launch.block)
+        made.most = self.most_blocks(compiled.kernel, made)
+        numbers = (0, *launch.block, *launch.grid, launch.shared, made.shared_size)
+        self.contexts = [
+            Context.from_buffer_copy(made) for _ in range(compiled.threads(launch))
+        ]
+        for each in self.contexts:
+            each.numbers = self.kept(ctypes.c_uint32, numbers)
+            each.windows = self.kept(ctypes.c_uint64, (0,) * 2 * len(compiled.sites))
+
+    @staticmethod
+    def most_blocks(kernel: Kernel, made: Context) -> int:
+        """Return how many blocks may wait beside each other: as many as in the interpreter, and
+        fewer where their registers take much memory.
+        """
+        warps = -(-made.threads // context.WARP)
+        size = made.shared_readable + warps * (kernel.warp_bytes + context.WARP * kernel.frame)
+        return max(1, min(LANES // made.threads, 2 * LANE_BYTES // size))
+
+    def kept(self, kind: Any, values: Sequence[int]) -> int:
+        """Return the address of values, which live as long as this."""
+        array = (kind * max(len(values), 1))(*values)
+        self.keeps.append(array)
+        return ctypes.addressof(array)
+
+
+def _shape(launch: Launch, arena: Arena) -> tuple[Any, ...]:
+    """Return what the contexts of a launch depend on, beside the kernel. The parameters of one
+    kernel have one size.
+    """
+    memory = (arena.base, arena.address, arena.starts, arena.ends)
+    return (launch.grid, launch.block, launch.shared, len(launch.parameters), *memory)
+
+
 class _Run:
     """A launch while it runs."""
 
@@ -285,75 +358,40 @@ class _Run:
         self.stops = False
         self.late: PtxError | None = None
         self.began = time.monotonic()
-        self.keeps: list[Any] = []
-        contexts = compiled.threads(launch)
-        made = Context.from_buffer_copy(compiled.context)
-        made.delta = (arena.address - arena.base) & (1 << 64) - 1
-        made.starts = self.kept(ctypes.c_uint64, arena.starts)
-        made.ends = self.kept(ctypes.c_uint64, arena.ends)
-        made.range_count = len(arena.starts)
-        if arena.heap is not None:
-            made.heap = arena.heap.address
-            made.heap_size = arena.heap.top
-        # A device reads the end of the last parameter with its neighbour.
-        self.parameters = ctypes.create_string_buffer(launch.parameters, len(launch.parameters) + 8)
-        made.parameters = ctypes.addressof(self.parameters)
-        made.parameters_size = len(launch.parameters)
-        addresses = program.module.addresses
-        made.symbols = self.kept(
-            ctypes.c_uint64, [addresses[name] for name in compiled.emitter.symbols]
-        )
-        made.shared_size = program.shared_size(launch.shared)
-        made.shared_readable = aligned(made.shared_size, GRANULE)
+        self.prepared = compiled.prepared(program, launch, arena)
+        self.contexts = self.prepared.contexts
+        self.prepared.next[0] = first
+        ctypes.memmove(self.prepared.parameters, launch.parameters, len(launch.parameters))
         self.bounds: Bounds | None = None
+        limits = undo = None
         if limits_of is not None:
-            self.bounds = Bounds(limits_of, compiled.emitter, arena, made.shared_size)
-            made.limits, made.undo = self.bounds.addresses
-        made.next = self.kept(ctypes.c_uint64, [first])
-        made.blocks = math.prod(launch.grid)
-        made.grid[:] = launch.grid
-        made.size[:] = launch.block
-        made.threads = math.prod(launch.block)
-        made.most = self.most_blocks(made)
-        made.began = time.monotonic_ns()
+            size = self.contexts[0].shared_size
+            self.bounds = Bounds(limits_of, compiled.emitter, arena, size)
+            limits, undo = self.bounds.addresses
         #: The texts of printf that are not shown yet.
         self.texts: list[str] = []
         self.failure: BaseException | None = None
-        if compiled.emitter.prints:
-            callback = _PRINT(self.print)
-            self.keeps.append(callback)
-            made.functions[context.FUNCTIONS.index("print")] = ctypes.cast(
-                callback, ctypes.c_void_p
-            ).value
-        #: Of each thread of this process.
-        self.contexts = [made]
-        self.contexts += [Context.from_buffer_copy(made) for _ in range(contexts - 1)]
-        numbers = (0, *launch.block, *launch.grid, launch.shared, made.shared_size)
-        for each in self.contexts:
-            each.numbers = self.kept(ctypes.c_uint32, numbers)
-            each.windows = self.kept(ctypes.c_uint64, (0,) * 2 * len(compiled.sites))
-
-    def most_blocks(self, made: Context) -> int:
-        """Return how many blocks may wait beside each other: as many as in the interpreter, and
-        fewer where their registers take much memory.
-        """
-        kernel = self.compiled.kernel
-        warps = -(-made.threads // context.WARP)
-        size = made.shared_readable + warps * (kernel.warp_bytes + context.WARP * kernel.frame)
-        return max(1, min(LANES // made.threads, 2 * LANE_BYTES // size))
-
-    def kept(self, kind: Any, values: Sequence[int]) -> int:
-        """Return the address of values, which live as long as the launch."""
-        array = (kind * max(len(values), 1))(*values)
-        self.keeps.append(array)
-        return ctypes.addressof(array)
+        began = time.monotonic_ns()
+        for made in self.contexts:
+            made.fault = context.NO_FAULT
+            made.limits = limits
+            made.undo = undo
+            made.began = began
+            made.heap = arena.heap.address if arena.heap is not None else None
+            made.heap_size = arena.heap.top if arena.heap is not None else 0
+            if compiled.emitter.prints:
+                self.callback = _PRINT(self.print)
+                address = ctypes.cast(self.callback, ctypes.c_void_p).value
+                made.functions[context.FUNCTIONS.index("print")] = address
 
     def run(self) -> None:
         """Execute all blocks: this thread of the process, and others of a pool."""
         first, *others = self.contexts
         is_large = len(self.compiled.emitter.text) > _LARGE_TEXT
-        pool = _large_stacks() if is_large else _pool()
-        futures = [pool.submit(self.drive, each) for each in others]
+        futures: list[Future[None]] = []
+        if others or is_large:
+            pool = _large_stacks() if is_large else _pool()
+            futures = [pool.submit(self.drive, each) for each in others]
         try:
             if is_large:
                 futures.append(pool.submit(self.drive, first))
@@ -364,9 +402,11 @@ class _Run:
             self.stops = True
             raise
         finally:
-            wait(futures)
+            if futures:
+                wait(futures)
             for each in self.contexts:
                 library().engine_free(ctypes.byref(each))
+            self.compiled.spare = self.prepared
             faults = [each for each in self.contexts if each.fault]
             if self.bounds is not None:
                 undo = ctypes.byref(self.bounds.undo)
