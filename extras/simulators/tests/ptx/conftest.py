@@ -12,7 +12,7 @@ import pytest
 from devmod_simulators.ptx import Launch, PtxError, engines, machine
 from devmod_simulators.ptx.compiled import emit
 from devmod_simulators.ptx.compiled.engine import run_compiled
-from devmod_simulators.ptx.compiled.graph import UnsupportedError
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.execution import run
 from devmod_simulators.ptx.instructions import opcode_of
 from devmod_simulators.ptx.memory import Arena

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from cuda_sources import run_source
 
-from devmod_simulators.ptx import Launch, Module, PtxError, engines, execution, run_ptx
+from devmod_simulators.ptx import Launch, Machine, Module, PtxError, engines, execution, run_ptx
 from devmod_simulators.ptx.compiled import engine, jit
 from devmod_simulators.ptx.compiled.translate import translate
 
@@ -405,6 +405,38 @@ def test_blocks_run_on_all_cores_and_the_first_fault_is_named(
         launched("st.global.u32 [%y], %v;", 300, 64, count=250 * 64)
     assert "block (250, 0, 0), thread (0, 0, 0), PTX line 11 (st.global.u32)" in str(raised.value)
     assert executed() == (1, 0)
+
+
+def test_launches_of_one_kernel_share_nothing_of_their_own() -> None:
+    """Contexts are used again for launches of the same shape."""
+    machine = Machine()
+    module = machine.load(
+        f"{HEAD}ld.global.u32 %t, [%y]; add.u32 %t, %t, %v; st.global.u32 [%y], %t; ret; }}"
+    )
+    places = [machine.allocate(4 * 96), machine.allocate(4 * 120)]
+
+    def launch(place: int, grid: int, block: int) -> list[int]:
+        shape = Launch((grid, 1, 1), (block, 1, 1), place.to_bytes(8, "little"))
+        machine.launch(module, "k", shape)
+        return machine.read(place, np.zeros(96, np.uint32)).tolist()
+
+    def with_numbers(count: int, times: int) -> list[int]:
+        return [times * number if number < count else 0 for number in range(96)]
+
+    assert launch(places[0], 2, 40) == with_numbers(80, 1)
+    assert launch(places[1], 2, 40) == with_numbers(80, 1)
+    assert launch(places[0], 2, 40) == with_numbers(80, 2)
+    places.append(machine.allocate(4 * 96))
+    assert launch(places[2], 2, 40) == with_numbers(80, 1)
+    assert launch(places[2], 1, 80) == with_numbers(80, 2)
+    for _ in range(2):
+        with pytest.raises(PtxError, match=r"block \(2, 0, 0\), thread \(16, 0, 0\)"):
+            launch(places[2], 3, 40)
+    twice_and_once = with_numbers(80, 2)[:80] + list(range(80, 96))
+    assert launch(places[1], 3, 40) == twice_and_once
+    machine.ranges.remove((places[1], 4 * 120))
+    with pytest.raises(PtxError, match=r"block \(0, 0, 0\), thread \(0, 0, 0\)"):
+        launch(places[1], 3, 40)
 
 
 @pytest.mark.parametrize("address", [0, 1, 1 << 46, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1])

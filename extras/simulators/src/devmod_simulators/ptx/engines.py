@@ -6,11 +6,15 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.execution import run
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from devmod_simulators.ptx.columns import Launch
     from devmod_simulators.ptx.compiled.bounds import LimitsOf
     from devmod_simulators.ptx.execution import Execution
@@ -49,25 +53,10 @@ def execute(
         run(program, launch, arena, execution)
         return
 
-    # Its modules take long to import, and it may not be installed.
-    from devmod_simulators.ptx.compiled.engine import interpreting, run_compiled
-    from devmod_simulators.ptx.compiled.graph import UnsupportedError
-
+    compiler = _compiler()
     can_switch = True
-
-    def switch(first: int) -> bool:
-        """Execute the blocks from one on, if compiled code does that, and return whether it did."""
-        nonlocal can_switch
-        try:
-            return can_switch and run_compiled(
-                program, launch, arena, limits_of, waits=False, first=first
-            )
-        except UnsupportedError:
-            can_switch = False
-            return False
-
     try:
-        if run_compiled(program, launch, arena, limits_of, waits=name == "compiled"):
+        if compiler.run_compiled(program, launch, arena, limits_of, waits=name == "compiled"):
             launches["compiled"] += 1
             return
         reason = "it is being compiled"
@@ -77,18 +66,37 @@ def execute(
     except UnsupportedError as error:
         note(program, str(error), verbose)
         can_switch = False
+
+    def switch(first: int) -> bool:
+        """Execute the blocks from one on, if compiled code does that, and return whether it did."""
+        nonlocal can_switch
+        try:
+            return can_switch and bool(
+                compiler.run_compiled(program, launch, arena, limits_of, waits=False, first=first)
+            )
+        except UnsupportedError:
+            can_switch = False
+            return False
+
     launches["interpreted"] += 1
-    with interpreting(program):
+    with compiler.interpreting(program):
         run(program, launch, arena, execution, switch)
+
+
+@cache
+def _compiler() -> ModuleType:
+    """Return the compiled engine, whose modules take long to import."""
+    from devmod_simulators.ptx.compiled import engine
+
+    return engine
 
 
 def prepare() -> None:
     """Import and load what compiled code needs, which takes longer than to compile a kernel."""
     from devmod_simulators.drivers.build import BuildError, UnavailableError
-    from devmod_simulators.ptx.compiled import engine
 
     with suppress(BuildError, UnavailableError):
-        engine.prepare()
+        _compiler().prepare()
 
 
 def note(program: Program, reason: str, verbose: bool) -> None:

@@ -36,6 +36,10 @@ class PtxError(Failure):
         return f"{self.name}: {self.text}"
 
 
+class UnsupportedError(Exception):
+    """The engine does not compile a kernel: the interpreter executes it."""
+
+
 def invalid_ptx(line: int, text: str) -> PtxError:
     """Return the error for text that is no valid PTX."""
     return PtxError("CUDA_ERROR_INVALID_PTX", f"line {line}: {text}")

@@ -20,9 +20,9 @@ from devmod_simulators.ptx.compiled.context import (
     STORE,
 )
 from devmod_simulators.ptx.compiled.emit import constant, vector
-from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.operations import choose, operation, width_of
 from devmod_simulators.ptx.decoder import is_predicate
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ops_memory import space_of, used_parts
 from devmod_simulators.ptx.ops_system import call_of

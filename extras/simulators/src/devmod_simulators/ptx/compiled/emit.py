@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from devmod_simulators.ptx.columns import CHANGING_REGISTERS
 from devmod_simulators.ptx.compiled import context
 from devmod_simulators.ptx.compiled.context import CHUNK, CHUNKS, WARP, Context, offset
-from devmod_simulators.ptx.compiled.graph import Copy, Graph, Unit, UnsupportedError
+from devmod_simulators.ptx.compiled.graph import Copy, Graph, Unit
 from devmod_simulators.ptx.decoder import Decoder
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.flow import live_registers
 from devmod_simulators.ptx.memory import FUNCTION_PARAMETERS
 from devmod_simulators.ptx.ptx_types import (

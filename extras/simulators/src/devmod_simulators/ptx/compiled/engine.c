@@ -1190,6 +1190,17 @@ static int add_block(Context *c) {
     return 1;
 }
 
+/* End all blocks. */
+void engine_free(Context *c) {
+    for (uint32_t k = 0; k < c->count; k++) {
+        free(c->slots[k]->memory);
+        free(c->slots[k]);
+    }
+    free(c->slots);
+    c->slots = NULL;
+    c->count = c->room = 0;
+}
+
 /* Run blocks until there are none, or for a slice of time. Where blocks wait for others for long,
  * more of them begin. */
 int32_t engine_run(Context *c) {
@@ -1198,6 +1209,7 @@ int32_t engine_run(Context *c) {
     c->budget = BUDGET;
     c->waits = 0;
     if (!c->count) {
+        c->began = nanoseconds(CLOCK_MONOTONIC);
         for (uint32_t k = 0; k < c->kernel->site_count; k++)
             c->windows[k] = (Window){0, 0};
         if (!add_block(c)) {
@@ -1227,17 +1239,8 @@ int32_t engine_run(Context *c) {
         if (active && stalled && *c->next < c->blocks && c->count < c->most)
             add_block(c);
     } while (active);
+    engine_free(c);
     return DONE;
-}
-
-void engine_free(Context *c) {
-    for (uint32_t k = 0; k < c->count; k++) {
-        free(c->slots[k]->memory);
-        free(c->slots[k]);
-    }
-    free(c->slots);
-    c->slots = NULL;
-    c->count = c->room = 0;
 }
 
 /* The functions that LLVM's code calls, in the order of FUNCTIONS in context.py. A launch has

@@ -20,7 +20,7 @@ from devmod_simulators.ptx.compiled import context, jit
 from devmod_simulators.ptx.compiled.bounds import Bounds
 from devmod_simulators.ptx.compiled.context import Context, Kernel
 from devmod_simulators.ptx.compiled.emit import MOST_IMPROVED
-from devmod_simulators.ptx.compiled.graph import Graph, UnsupportedError
+from devmod_simulators.ptx.compiled.graph import Graph
 from devmod_simulators.ptx.compiled.jit import (
     BETTER,
     FIRST,
@@ -33,7 +33,7 @@ from devmod_simulators.ptx.compiled.jit import (
 )
 from devmod_simulators.ptx.compiled.loops import loops
 from devmod_simulators.ptx.compiled.translate import translate
-from devmod_simulators.ptx.errors import PtxError
+from devmod_simulators.ptx.errors import PtxError, UnsupportedError
 from devmod_simulators.ptx.execution import LANE_BYTES, LANES, time_limit_text
 from devmod_simulators.ptx.memory import GRANULE, HEAP, STREAM_ORDERED
 from devmod_simulators.ptx.ops_system import printed
@@ -202,6 +202,10 @@ class CompiledKernel:
         self.waits = (context.Wait * max(len(emitter.waits), 1))(*emitter.waits)
         self.codes: list[Code] = [_machine_code(emitter, FIRST)]
         self.seconds = 0.0
+        #: How long it runs until better code is worth its compilation.
+        self.improves_after = math.inf
+        if emitter.graph.count <= MOST_IMPROVED:
+            self.improves_after = emitter.graph.count * IMPROVE_SECONDS
         self.kernel = Kernel(
             run=self.codes[0].address,
             units=len(emitter.graph.units),
@@ -242,8 +246,7 @@ class CompiledKernel:
         """
         before = self.seconds
         self.seconds += seconds
-        is_small = self.emitter.graph.count <= MOST_IMPROVED
-        if is_small and before < self.emitter.graph.count * IMPROVE_SECONDS <= self.seconds:
+        if before < self.improves_after <= self.seconds:
             submit(self.improve)
 
     def improve(self) -> None:
@@ -270,7 +273,7 @@ def check_launch(launch: Launch) -> None:
     """Raise the error that the interpreter executes a launch."""
     if launch.cooperative:
         raise UnsupportedError("a cooperative launch")
-    if math.prod(launch.cluster) != 1:
+    if launch.cluster != (1, 1, 1):
         raise UnsupportedError("clusters")
 
 
@@ -289,6 +292,9 @@ class _Prepared:
         made.starts = self.kept(ctypes.c_uint64, arena.starts)
         made.ends = self.kept(ctypes.c_uint64, arena.ends)
         made.range_count = len(arena.starts)
+        if arena.heap is not None:
+            made.heap = arena.heap.address
+            made.heap_size = arena.heap.top
         # A device reads the end of the last parameter with its neighbour.
         self.parameters = ctypes.create_string_buffer(len(launch.parameters) + 8)
         made.parameters = ctypes.addressof(self.parameters)
@@ -308,9 +314,7 @@ class _Prepared:
         made.threads = math.prod(launch.block)
         made.most = self.most_blocks(compiled.kernel, made)
         numbers = (0, *launch.block, *launch.grid, launch.shared, made.shared_size)
-        self.contexts = [
-            Context.from_buffer_copy(made) for _ in range(compiled.threads(launch))
-        ]
+        self.contexts = [Context.from_buffer_copy(made) for _ in range(compiled.threads(launch))]
         for each in self.contexts:
             each.numbers = self.kept(ctypes.c_uint32, numbers)
             each.windows = self.kept(ctypes.c_uint64, (0,) * 2 * len(compiled.sites))
@@ -332,10 +336,11 @@ class _Prepared:
 
 
 def _shape(launch: Launch, arena: Arena) -> tuple[Any, ...]:
-    """Return what the contexts of a launch depend on, beside the kernel. The parameters of one
-    kernel have one size.
+    """Return what the contexts of a launch depend on, beside the kernel, whose parameters have one
+    size.
     """
-    memory = (arena.base, arena.address, arena.starts, arena.ends)
+    heap = arena.heap and (arena.heap.address, arena.heap.top)
+    memory = (arena.base, arena.address, arena.starts, arena.ends, heap)
     return (launch.grid, launch.block, launch.shared, len(launch.parameters), *memory)
 
 
@@ -361,28 +366,25 @@ class _Run:
         self.prepared = compiled.prepared(program, launch, arena)
         self.contexts = self.prepared.contexts
         self.prepared.next[0] = first
-        ctypes.memmove(self.prepared.parameters, launch.parameters, len(launch.parameters))
+        self.prepared.parameters.raw = launch.parameters
         self.bounds: Bounds | None = None
-        limits = undo = None
         if limits_of is not None:
             size = self.contexts[0].shared_size
             self.bounds = Bounds(limits_of, compiled.emitter, arena, size)
-            limits, undo = self.bounds.addresses
+            self.check(*self.bounds.addresses)
         #: The texts of printf that are not shown yet.
         self.texts: list[str] = []
         self.failure: BaseException | None = None
-        began = time.monotonic_ns()
+        if compiled.emitter.prints:
+            self.callback = _PRINT(self.print)
+            address = ctypes.cast(self.callback, ctypes.c_void_p).value
+            self.contexts[0].functions[context.FUNCTIONS.index("print")] = address
+
+    def check(self, limits: int | None, undo: int | None) -> None:
+        """Let all contexts check bounds, or (with None) none."""
         for made in self.contexts:
-            made.fault = context.NO_FAULT
             made.limits = limits
             made.undo = undo
-            made.began = began
-            made.heap = arena.heap.address if arena.heap is not None else None
-            made.heap_size = arena.heap.top if arena.heap is not None else 0
-            if compiled.emitter.prints:
-                self.callback = _PRINT(self.print)
-                address = ctypes.cast(self.callback, ctypes.c_void_p).value
-                made.functions[context.FUNCTIONS.index("print")] = address
 
     def run(self) -> None:
         """Execute all blocks: this thread of the process, and others of a pool."""
@@ -405,10 +407,13 @@ class _Run:
             if futures:
                 wait(futures)
             for each in self.contexts:
-                library().engine_free(ctypes.byref(each))
-            self.compiled.spare = self.prepared
+                if each.count:  # it has not come to its end
+                    library().engine_free(ctypes.byref(each))
             faults = [each for each in self.contexts if each.fault]
+            if not faults:
+                self.compiled.spare = self.prepared
             if self.bounds is not None:
+                self.check(None, None)
                 undo = ctypes.byref(self.bounds.undo)
                 library().engine_forget(undo, bool(faults))
             if self.bounds is None or not faults:
@@ -585,6 +590,8 @@ def compile_program(program: Program, launch: Launch | None = None) -> CompiledK
     UnsupportedError
         The interpreter executes the kernel.
     """
+    if isinstance(program.compiled, CompiledKernel):
+        return program.compiled
     if isinstance(program.compiled, Future) and program.compiled not in _tasks:
         program.compiled = None  # a task of this process's parent
     if program.compiled is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from devmod_simulators.ptx.ends import Branch, Call, Jump, Leave, Table
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.flow import order
 from devmod_simulators.ptx.instructions import opcode_of
 from devmod_simulators.ptx.ops_together import BarrierOperation, WarpOperation
@@ -33,10 +34,6 @@ _KINDS = {
     WarpOperation: "warp",
     BarrierOperation: "barrier",
 }
-
-
-class UnsupportedError(Exception):
-    """The engine does not compile a kernel: the interpreter executes it."""
 
 
 @dataclass(eq=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from devmod_simulators.ptx.compiled.context import LOOPS, MODES, ROUNDED
 from devmod_simulators.ptx.compiled.emit import constant, floats, vector
-from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.loops import loops
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.instructions import WITHOUT_EFFECT, names
 from devmod_simulators.ptx.memory import WINDOW_SHIFT, WINDOWS
 from devmod_simulators.ptx.ops_memory import space_of

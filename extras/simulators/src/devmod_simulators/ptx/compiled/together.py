@@ -25,9 +25,9 @@ from devmod_simulators.ptx.compiled.context import (
     STORE,
 )
 from devmod_simulators.ptx.compiled.emit import constant, vector
-from devmod_simulators.ptx.compiled.graph import UnsupportedError
 from devmod_simulators.ptx.compiled.operations import choose, pair
 from devmod_simulators.ptx.decoder import Decoder
+from devmod_simulators.ptx.errors import UnsupportedError
 from devmod_simulators.ptx.memory import WINDOWS
 from devmod_simulators.ptx.ops_fragments import MATRIX, fragment_places
 from devmod_simulators.ptx.ops_matrix import Product, register_type, values_in_register
