@@ -86,26 +86,20 @@ static cudaError_t take_from_symbol(CUgraphNodeParams *to, void *target, const v
     return take_row(to, target, source, count, kind);
 }
 
-#define NODES(add, set, set_executable, take, ...)                                                 \
-    cudaError_t CUDARTAPI add(WHERE, __VA_ARGS__) {                                                \
+#define NODE(name, take, call, ...)                                                                \
+    cudaError_t CUDARTAPI name(__VA_ARGS__) {                                                      \
         CUgraphNodeParams to = {0};                                                                \
         ENTER();                                                                                   \
         TRY(take);                                                                                 \
-        FINISH(cuGraphAddNode_v2(pGraphNode, graph, pDependencies, NULL, numDependencies, &to));   \
-    }                                                                                              \
-    cudaError_t CUDARTAPI set(cudaGraphNode_t node, __VA_ARGS__) {                                 \
-        CUgraphNodeParams to = {0};                                                                \
-        ENTER();                                                                                   \
-        TRY(take);                                                                                 \
-        FINISH(cuGraphNodeSetParams(node, &to));                                                   \
-    }                                                                                              \
-    cudaError_t CUDARTAPI set_executable(cudaGraphExec_t executable, cudaGraphNode_t node,         \
-                                         __VA_ARGS__) {                                            \
-        CUgraphNodeParams to = {0};                                                                \
-        ENTER();                                                                                   \
-        TRY(take);                                                                                 \
-        FINISH(cuGraphExecNodeSetParams(executable, node, &to));                                   \
+        FINISH(call);                                                                              \
     }
+#define NODES(add, set, set_executable, take, ...)                                                 \
+    NODE(add, take,                                                                                \
+         cuGraphAddNode_v2(pGraphNode, graph, pDependencies, NULL, numDependencies, &to), WHERE,   \
+         __VA_ARGS__)                                                                              \
+    NODE(set, take, cuGraphNodeSetParams(node, &to), cudaGraphNode_t node, __VA_ARGS__)            \
+    NODE(set_executable, take, cuGraphExecNodeSetParams(executable, node, &to),                    \
+         cudaGraphExec_t executable, cudaGraphNode_t node, __VA_ARGS__)
 #define COPIES(form, take, ...)                                                                    \
     NODES(cudaGraphAddMemcpyNode##form, cudaGraphMemcpyNodeSetParams##form,                        \
           cudaGraphExecMemcpyNodeSetParams##form, take, __VA_ARGS__)

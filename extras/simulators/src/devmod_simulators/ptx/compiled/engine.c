@@ -314,6 +314,23 @@ static inline uint8_t *locate(Context *c, Warp *w, uint32_t number, uint64_t add
     for (uint32_t rest_ = (mask), i; rest_ && (i = (uint32_t)__builtin_ctz(rest_), 1);             \
          rest_ &= rest_ - 1)
 
+/* A copy whose size the compiler knows is one instruction. */
+static inline void move(uint8_t *to, const uint8_t *from, uint32_t width) {
+    switch (width) {
+    case 1:
+        memcpy(to, from, 1);
+        break;
+    case 2:
+        memcpy(to, from, 2);
+        break;
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    default:
+        memcpy(to, from, 8);
+    }
+}
+
 static int32_t load(Context *c, Warp *w, uint32_t site, uint32_t mask, uint32_t first,
                     const uint64_t *address, uint8_t *out) {
     const Site *s = &c->kernel->sites[site];
@@ -321,23 +338,8 @@ static int32_t load(Context *c, Warp *w, uint32_t site, uint32_t mask, uint32_t 
         const uint8_t *from = locate(c, w, site, address[i], first + i);
         if (!from)
             return 1;
-        for (uint32_t k = 0; k < s->count; k++) {
-            uint8_t *to = out + (k * CHUNK + i) * s->width;
-            const uint8_t *part = from + k * s->width;
-            switch (s->width) {
-            case 1:
-                memcpy(to, part, 1);
-                break;
-            case 2:
-                memcpy(to, part, 2);
-                break;
-            case 4:
-                memcpy(to, part, 4);
-                break;
-            default:
-                memcpy(to, part, 8);
-            }
-        }
+        for (uint32_t k = 0; k < s->count; k++)
+            move(out + (k * CHUNK + i) * s->width, from + k * s->width, s->width);
     }
     return 0;
 }
@@ -349,23 +351,8 @@ static int32_t store(Context *c, Warp *w, uint32_t site, uint32_t mask, uint32_t
         uint8_t *to = locate(c, w, site, address[i], first + i);
         if (!to)
             return 1;
-        for (uint32_t k = 0; k < s->count; k++) {
-            const uint8_t *from = values + (k * CHUNK + i) * s->width;
-            uint8_t *part = to + k * s->width;
-            switch (s->width) {
-            case 1:
-                memcpy(part, from, 1);
-                break;
-            case 2:
-                memcpy(part, from, 2);
-                break;
-            case 4:
-                memcpy(part, from, 4);
-                break;
-            default:
-                memcpy(part, from, 8);
-            }
-        }
+        for (uint32_t k = 0; k < s->count; k++)
+            move(to + k * s->width, values + (k * CHUNK + i) * s->width, s->width);
     }
     return 0;
 }
@@ -547,45 +534,38 @@ static void leave(Context *c, Warp *w, uint32_t lanes) {
         release_all(c, w->block);
 }
 
-/* Let lanes try again that wait for others of their warp. */
+/* Let lanes go on that wait in a unit and whose members have all come, or are gone. */
+static int let_go(Context *c, Warp *w, uint32_t unit, uint32_t next, uint32_t here) {
+    uint32_t *waiting = &waiting_of(c, w)[unit], ready = 0;
+    EACH(i, *waiting)
+    if (!(w->member[i] & w->alive & ~here))
+        ready |= 1u << i;
+    if (!ready)
+        return 0;
+    *waiting &= ~ready;
+    make_ready(c, w, next, ready);
+    return 1;
+}
+
+/* Let lanes try again that wait for others of their warp; or those at different bar.warp.sync that
+ * are complete together. */
 static int resume(Context *c, Block *b) {
+    const Kernel *kernel = c->kernel;
     int any = 0;
     for (uint32_t n = 0; n < warps_of(c); n++) {
         Warp *w = warp_of(c, b, n);
-        uint32_t *waiting = waiting_of(c, w), together = 0;
-        for (uint32_t k = 0; k < c->kernel->wait_count; k++) {
-            const Wait *wait = &c->kernel->waits[k];
-            uint32_t ready = 0;
-            if (wait->number >= 0)
-                continue;
-            EACH(i, waiting[wait->unit])
-            if (!(w->member[i] & w->alive & ~waiting[wait->unit]))
-                ready |= 1u << i;
-            if (ready) {
-                waiting[wait->unit] &= ~ready;
-                make_ready(c, w, wait->unit, ready);
-                any = 1;
-            }
+        uint32_t together = 0;
+        for (const Wait *wait = kernel->waits; wait < kernel->waits + kernel->wait_count; wait++) {
+            if (wait->number < 0)
+                any |= let_go(c, w, wait->unit, wait->unit, waiting_of(c, w)[wait->unit]);
             if (wait->number == -2)
-                together |= waiting[wait->unit];
+                together |= waiting_of(c, w)[wait->unit];
         }
         if (any || !together)
             continue;
-        /* Lanes at different bar.warp.sync that are complete together. */
-        for (uint32_t k = 0; k < c->kernel->wait_count; k++) {
-            const Wait *wait = &c->kernel->waits[k];
-            uint32_t ready = 0;
-            if (wait->number != -2)
-                continue;
-            EACH(i, waiting[wait->unit])
-            if (!(w->member[i] & w->alive & ~together))
-                ready |= 1u << i;
-            if (ready) {
-                waiting[wait->unit] &= ~ready;
-                make_ready(c, w, wait->next, ready);
-                any = 1;
-            }
-        }
+        for (const Wait *wait = kernel->waits; wait < kernel->waits + kernel->wait_count; wait++)
+            if (wait->number == -2)
+                any |= let_go(c, w, wait->unit, wait->next, together);
     }
     return any;
 }
