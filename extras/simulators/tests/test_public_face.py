@@ -135,6 +135,55 @@ def test_files_that_do_not_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "building libmade-up.so, once" in screen.getvalue()
 
 
+#: The C files of a library: what others call is declared, also in `alone`, with the types of the
+#: header. A type may be known to its own file only.
+SOURCES = {
+    "pair.h": """#pragma once
+typedef struct { int first, second; } Pair;
+int declared(int (*call)(Pair), int);
+""",
+    "a.c": """#include "pair.h"
+static int own(Pair pair) { return 2 * pair.first; }
+int total(void) {
+    return behind() + elsewhere((Pair){3, 5}, own) + declared(own, 7) + *alone(1);
+}
+int behind(void) {
+    return 100000;
+}
+""",
+    "b.c": """#include "pair.h"
+typedef struct { int only; } Here;
+int elsewhere(Pair pair,
+              int (*call)(Pair)) {
+    return call(pair) + 1000 * pair.second;
+}
+int of_here(Here *here) {
+    return here->only;
+}
+int declared(int (*call)(Pair), int value) {
+    return 10 * call((Pair){value, 0});
+}
+""",
+    "alone/c.c": """#include "pair.h"
+#include "prototypes.h"
+static int own(Pair pair) { return 3 * pair.second; }
+const int *alone(int number) {
+    static int result;
+    result = number * elsewhere((Pair){0, 2}, own) + 300000;
+    return &result;
+}
+""",
+}
+
+
+def test_functions_that_other_files_call_need_no_prototype(tmp_path: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+    loaded = ctypes.CDLL(str(StandinLibrary("libmade-up.so", (tmp_path,), "", ()).build()))
+    assert loaded.total() == 100000 + 5006 + 140 + 302006
+
+
 #: A compiler that waits until another process has started it too.
 COMPILER = """#!/bin/sh
 touch {folder}/started.$$

@@ -7,8 +7,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,12 @@ FLAGS = (
 #: A file that includes the C files of a library: each by itself would parse the vendor's header.
 #: Those in a folder `alone` have names that are other functions or macros in others.
 _TOGETHER = "together.c"
+#: What it includes behind the headers.
+_PROTOTYPES = "prototypes.h"
+#: The head of a function of C and its name, where it is not of the API; and a prototype.
+_HEAD = r"^((?!static\b|typedef\b)(?:\w+[ *]+)+(?<!API )(\w+)\((?:[^;{}()]|\([^()]*\))*\))"
+_DEFINITION = re.compile(rf"{_HEAD} \{{$", re.MULTILINE)
+_DECLARATION = re.compile(rf"{_HEAD}[^;{{}}]*;", re.MULTILINE)
 #: More options of the compiler, such as -fsanitize=address,undefined.
 VARIABLE = "DEVMOD_STANDIN_CFLAGS"
 
@@ -107,13 +115,31 @@ def build(
         *os.environ.get(VARIABLE, "").split(),
     ]
     digest = hashlib.sha256("\n".join(command).encode())
-    for path in (Path(__file__).with_name("generated.py"), *_files(folders, "**/*.*")):
+    makers = (Path(__file__), Path(__file__).with_name("generated.py"))
+    for path in (*makers, *_files(folders, "**/*.*")):
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
         with progress(f"building {soname}, once"), new_folder(library.parent) as folder:
             compile_library(command, folder / soname, folders, generate(headers))
     return library
+
+
+def _prototypes(folders: Sequence[Path]) -> str:
+    """Return the prototypes of functions with a call before them or in another file, which no file
+    declares.
+    """
+    texts = [path.read_text("utf-8") for path in _files(folders, "**/*.[ch]")]
+    files_of = Counter(word for text in texts for word in set(re.findall(r"\w+", text)))
+    declared = {match[2] for text in texts for match in _DECLARATION.finditer(text)}
+    prototypes = []
+    for text in texts:
+        for match in _DEFINITION.finditer(text):
+            head, name = match.groups()
+            is_called = files_of[name] > 1 or re.search(rf"\b{name}\(", text[: match.start()])
+            if is_called and name not in declared:
+                prototypes.append(f"{head};\n")
+    return "".join(prototypes)
 
 
 @contextmanager
@@ -172,8 +198,9 @@ def compile_library(
     BuildError
         The files do not compile.
     """
-    lines = map('#include "{}"\n'.format, _files(folders, "*.c"))
-    files = {_TOGETHER: "".join(lines), **generated}
+    sources = [*_files(folders, "*.h"), _PROTOTYPES, *_files(folders, "*.c")]
+    lines = map('#include "{}"\n'.format, sources)
+    files = {_TOGETHER: "".join(lines), _PROTOTYPES: _prototypes(folders), **generated}
     # zig compiles once for the same command, if the files that it has read are still there.
     included = CACHE / "included" / hashlib.sha256(str(files).encode()).hexdigest()[:16]
     if not included.exists():

@@ -2,6 +2,7 @@
  * functions that know contexts. */
 #include "hip_standin.h"
 
+/* Return the context of a device: there is one, which begins with the first call. */
 Context *device_context(int device) {
     Context *context = context_primary(device);
     if (!context->alive)
@@ -9,6 +10,7 @@ Context *device_context(int device) {
     return context;
 }
 
+/* Return the current context: that of device 0 before hipSetDevice. */
 Context *hip_current(void) {
     Context *top = stack_top();
     return top ? device_context(top->device) : device_valid(0) ? device_context(0) : NULL;

@@ -1,6 +1,7 @@
 /* Devices: their number, names and targets. */
 #include "hip_standin.h"
 
+/* Write the target of a device, such as gfx90a:sramecc+:xnack-. */
 void device_target(int device, char target[TARGET_BYTES]) {
     device_setting("arch", device, "gfx1100", target, TARGET_BYTES);
 }

@@ -16,16 +16,19 @@ const Vendor vendor = {
     .hidden_value = hidden_value,
 };
 
+/* Note a code as the last error of this thread, and return it. */
 hipError_t note_error(int code) {
     if (code && code != CODE_NOT_READY)
         last_error = code;
     return code;
 }
 
+/* Return the version of HIP: 10,000,000 for each major one and 100,000 for each minor one. */
 int hip_version(void) {
     return (int)setting_number("driver_version", 70200000);
 }
 
+/* Return whether the version of HIP is at least a major one. */
 bool hip_since(int major) {
     return hip_version() >= major * 10000000;
 }

@@ -37,6 +37,7 @@ const char *hipKernelNameRef(hipFunction_t f) {
     return name;
 }
 
+/* Return how many blocks of a launch are resident on one multiprocessor. */
 uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t dynamic) {
     int device = function->module->context->device;
     uint64_t lanes = function->kernel->lanes, shared = function->kernel->shared + dynamic;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Return the value of a hidden argument. One that the emulated kernels do not use, such as the
+ * buffer of printf, is null. */
 uint64_t hidden_value(const Launch *launch, const char *kind) {
     size_t length = strlen(kind);
     int axis = length ? kind[length - 1] - 'x' : -1;

@@ -39,6 +39,8 @@ static char sign_of(const char *target, const char *feature) {
     return 0;
 }
 
+/* Return whether a code object for a target runs on a device: same processor, or a generic one of
+ * it; features that do not differ. */
 bool target_fits(const char *image, const char *device) {
     static const char *const features[] = {"sramecc", "xnack"};
     if (!same_processor(image, strcspn(image, ":"), device, strcspn(device, ":")))
@@ -51,7 +53,8 @@ bool target_fits(const char *image, const char *device) {
     return true;
 }
 
-/* The last two characters of a processor are its minor version and its stepping. */
+/* Return the major and the minor version, and the number of lanes, of a target. The last two
+ * characters of a processor are its minor version and its stepping. */
 int target_major(const char *target) {
     size_t length = strcspn(target, ":");
     char digits[8] = "";

@@ -11,6 +11,7 @@ static struct {
     uint64_t copy; /* the start of its mirror, or 0 */
 } registered[REGISTRATIONS];
 
+/* Return the most bytes that memory of a kind may take. */
 uint64_t memory_limit(BlockKind kind) {
     if (kind == BLOCK_DEVICE)
         return device_memory();
@@ -27,14 +28,18 @@ static int registration_of(uint64_t address, size_t size) {
     return -1;
 }
 
+/* Return whether the host pointer is registered, so that it is a device pointer too. */
 bool is_registered(uint64_t address, size_t size) {
     return registration_of(address, size) >= 0;
 }
 
+/* Return whether [address, address + size) is host memory that the driver has pinned or registered.
+ */
 bool is_pinned(const void *address, size_t size) {
     return arena_block((uintptr_t)address, size) || is_registered((uintptr_t)address, size);
 }
 
+/* Check that a device pointer and size lie in one allocation. */
 int check_range(uint64_t address, uint64_t size, const char *what) {
     Block *block = arena_block(address, size);
     if (!block && is_registered(address, size))
@@ -62,14 +67,15 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     return CODE_SUCCESS;
 }
 
+/* Return the block that starts at an address, if the program may free it, or NULL. */
 Block *freeable_block(uint64_t address) {
     Block *block = arena_block(address, 1);
     bool is_start = block && block->start == address && !block->internal;
     return is_start && (!block->of_graph || block->claimed) ? block : NULL;
 }
 
-/* Free memory. Pending work of the context runs before, as NVIDIA's library does it, unless
- * "frees_wait" is 0: CUDA documents no wait. */
+/* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the
+ * vendor documents no wait. */
 int memory_release(uint64_t address, bool host) {
     Block *block = freeable_block(address);
     if (!block || (block->kind == BLOCK_HOST) != host) {
@@ -99,6 +105,7 @@ static Block *mirror_of(int number) {
     return block && (const char *)block->mirror == registered[number].start ? block : NULL;
 }
 
+/* Set *result to the address by which kernels access pinned or registered memory. */
 int memory_device_address(uint64_t address, uint64_t *result) {
     Context *context = current_context();
     *result = address;
@@ -119,6 +126,7 @@ int memory_device_address(uint64_t address, uint64_t *result) {
     return CODE_SUCCESS;
 }
 
+/* Give kernels the registered memory that has such an address, and take it back. */
 void mirrors_copy(bool to_host) {
     for (int i = 0; i < REGISTRATIONS; i++) {
         const Block *block = mirror_of(i);

@@ -30,14 +30,17 @@ static uint64_t base;
 static unsigned char *view;
 static uint64_t block_number;
 
+/* Return the bytes of the arena, of all slices. */
 uint64_t arena_size(void) {
     return SLICE_BYTES * ARENA_SLICES;
 }
 
+/* Return the descriptor of the memfd. */
 int arena_fd(void) {
     return fd;
 }
 
+/* Return the address of the arena. */
 uint64_t arena_base(void) {
     return base;
 }
@@ -71,6 +74,7 @@ static bool map_memory(void) {
     return devices != MAP_FAILED && host != MAP_FAILED && view != MAP_FAILED;
 }
 
+/* Make the memfd and the mappings. Return whether it worked. */
 bool arena_open(void) {
     static bool tried, mapped;
     if (!tried)
@@ -79,10 +83,13 @@ bool arena_open(void) {
     return mapped;
 }
 
+/* Return whether an address lies in the arena at all. */
 bool arena_contains(uint64_t address) {
     return address >= base && address < base + arena_size();
 }
 
+/* Return the stand-in's own view of the memory at `address`: the address itself cannot be accessed
+ * by the process for device memory. */
 void *arena_view(uint64_t address) {
     return view + (address - base);
 }
@@ -104,6 +111,8 @@ static size_t index_behind(const Slice *slice, uint64_t address) {
     return low;
 }
 
+/* Return the block that contains [address, address + size), or NULL. The pointer is valid until the
+ * next call that changes blocks. */
 Block *arena_block(uint64_t address, uint64_t size) {
     Slice *slice = slice_of(address);
     size_t index = slice ? index_behind(slice, address) : 0;
@@ -157,6 +166,8 @@ static Block *insert_block(Slice *slice, uint64_t start, uint64_t size) {
     return &slice->blocks[index];
 }
 
+/* Allocate `size` bytes of a device (kind device or managed) or of the host, and set *block. Return
+ * 0 or a code. */
 int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner,
                    Block **block) {
     int number = kind == BLOCK_DEVICE ? device : ARENA_HOST;
@@ -180,6 +191,8 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
     return 0;
 }
 
+/* Begin a block of mapped memory at an address in ARENA_VIRTUAL, and end one: the memory behind it
+ * stays. */
 Block *arena_place(uint64_t start, uint64_t size, int device) {
     Block *block = insert_block(&slices[ARENA_VIRTUAL], start, size);
     block->device = device;
@@ -187,6 +200,7 @@ Block *arena_place(uint64_t start, uint64_t size, int device) {
     return block;
 }
 
+/* Take or give back bytes of a device without addresses. Return whether it has them. */
 bool arena_charge(int device, uint64_t size, uint64_t limit) {
     if (size > limit || slices[device].used > limit - size)
         return false;
@@ -198,13 +212,14 @@ void arena_discharge(int device, uint64_t size) {
     slices[device].used -= size;
 }
 
-/* New memory has no defined contents. A pattern shows a read before the first write; zeros would
- * hide it. */
+/* Give a block the contents of new memory, which are not defined. A pattern shows a read before the
+ * first write; zeros would hide it. */
 void arena_renew(const Block *block) {
     uint64_t size = block->size < PATTERN_BYTES ? block->size : PATTERN_BYTES;
     memset(arena_view(block->start), PATTERN, size);
 }
 
+/* Make the memory behind a range zeros that take no room. */
 void arena_clear(uint64_t start, uint64_t size) {
     uint64_t first = (start - base) / 4096 * 4096,
              last = (start - base + size + 4095) / 4096 * 4096;
@@ -233,6 +248,8 @@ void arena_unplace(uint64_t start) {
         take_out(slice, index - 1);
 }
 
+/* Free the block that starts at `start`; the memory behind it is gone. Return whether there is one.
+ */
 bool arena_free(uint64_t start) {
     Slice *slice = slice_of(start);
     size_t index = slice ? index_behind(slice, start) : 0;
@@ -242,6 +259,7 @@ bool arena_free(uint64_t start) {
     return true;
 }
 
+/* Free all blocks of an owner. */
 void arena_free_owner(void *owner) {
     for (int i = 0; i < ARENA_SLICES; i++)
         for (size_t j = slices[i].count; j-- > 0;)
@@ -249,10 +267,12 @@ void arena_free_owner(void *owner) {
                 remove_block(&slices[i], j);
 }
 
+/* Return the bytes that a device's blocks (or the host's, ARENA_HOST) take. */
 uint64_t arena_used(int slice) {
     return slices[slice].used;
 }
 
+/* Return the number of blocks in a slice, and one of them. */
 size_t arena_count(int slice) {
     return slices[slice].count;
 }

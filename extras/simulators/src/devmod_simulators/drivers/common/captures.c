@@ -37,6 +37,7 @@ bool capture_active(const Stream *stream) {
     return stream->capture != NULL;
 }
 
+/* Return the graph that a stream captures into. */
 Graph *capture_graph(const Stream *stream) {
     return ((const Front *)stream->capture)->capture->graph;
 }
@@ -60,6 +61,7 @@ static void drop_front(Stream *stream) {
     free(side);
 }
 
+/* Take a stream that is destroyed out of its capture, which ends if it began there. */
 void capture_leave(Stream *stream) {
     if (((Front *)stream->capture)->capture->origin == stream)
         capture_invalidate(stream);
@@ -82,6 +84,7 @@ static NodeKind kind_of(const Op *op) {
     return NODE_KERNEL;
 }
 
+/* The same for a kind that its operation does not show. */
 int capture_add_kind(Stream *stream, NodeKind kind, Op *op, Node **node) {
     Front *side = stream->capture;
     if (side->capture->invalid) {
@@ -99,6 +102,7 @@ int capture_add_kind(Stream *stream, NodeKind kind, Op *op, Node **node) {
     return CODE_SUCCESS;
 }
 
+/* Add a node for an operation of a stream. */
 int capture_add(Stream *stream, Op *op) {
     Node *node;
     return capture_add_kind(stream, kind_of(op), op, &node);
@@ -141,6 +145,7 @@ int capture_wait(Stream *stream, Event *event) {
     return CODE_SUCCESS;
 }
 
+/* Set the mode of this thread, and *mode to the one before. */
 int capture_exchange_mode(int *mode) {
     CHECK(mode && *mode >= CAPTURE_GLOBAL && *mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
     CaptureMode before = thread_mode;
@@ -161,6 +166,7 @@ static int set_front(Front *side, void *const *nodes, size_t count, bool adds) {
     return CODE_SUCCESS;
 }
 
+/* Begin a capture, into a graph of its own for NULL; the first node waits for `nodes`. */
 int capture_begin(void *handle, CaptureMode mode, void *graph_handle, void *const *nodes,
                   size_t count) {
     Stream *stream;
@@ -191,6 +197,7 @@ int capture_begin(void *handle, CaptureMode mode, void *graph_handle, void *cons
     return CODE_SUCCESS;
 }
 
+/* Replace the nodes that the next one of a stream waits for, or add to them. */
 int capture_set_front(void *handle, void *const *nodes, size_t count, bool adds) {
     Stream *stream;
     TRY(stream_of(handle, &stream));
@@ -291,6 +298,8 @@ static Stream *next_capturing(Stream *stream) {
     return stream;
 }
 
+/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of
+ * this thread have it. */
 int refuse_in_capture(void) {
     for (Stream *stream = next_capturing(NULL); stream; stream = next_capturing(stream)) {
         if (!capture_forbids(stream))
@@ -301,6 +310,7 @@ int refuse_in_capture(void) {
     return CODE_SUCCESS;
 }
 
+/* Refuse to wait for the whole context while one of its streams captures. */
 int refuse_context_wait(void) {
     Stream *stream = next_capturing(NULL);
     if (!stream)
@@ -317,10 +327,12 @@ static Stream *blocking_capture(void) {
     return stream;
 }
 
+/* Return whether a stream is the legacy one, and one that it waits for captures. */
 bool legacy_is_captured(const Stream *stream) {
     return stream == stream->group->barrier && blocking_capture();
 }
 
+/* Refuse a use of the legacy stream while a stream captures that it would wait for. */
 int refuse_legacy(Stream *stream) {
     if (!legacy_is_captured(stream))
         return CODE_SUCCESS;

@@ -18,10 +18,13 @@ void standin_forget_failures(void) {
     pthread_mutex_unlock(&big_lock);
 }
 
+/* The stack of contexts of this thread. Pushing and popping return whether there was room, or a
+ * context. */
 Context *stack_top(void) {
     return depth ? stack[depth - 1] : NULL;
 }
 
+/* Return the context of a handle; a stale one has its own code. */
 int context_of(void *handle, Context **context) {
     CHECK(handle, CODE_INVALID_CONTEXT);
     *context = handle_get(HANDLE_CONTEXT, handle);
@@ -30,6 +33,7 @@ int context_of(void *handle, Context **context) {
     return CODE_SUCCESS;
 }
 
+/* Return the sticky failure of a context, for the process: 0 or a code. */
 int context_sticky(Context *context) {
     Device *device = &devices[context->device];
     if (!device->failed)
@@ -37,17 +41,20 @@ int context_sticky(Context *context) {
     return device->failed;
 }
 
+/* The same for a query: the wait after it returns the failure of a launch too. */
 int context_failure_left(Context *context) {
     int code = context_sticky(context);
     return code ? code : context->group.unsupported;
 }
 
+/* The same, or the failure of a launch alone, which only one wait returns. */
 int context_failure(Context *context) {
     int code = context_failure_left(context);
     context->group.unsupported = 0;
     return code;
 }
 
+/* Run all work of a context. */
 int context_run(Context *context) {
     group_run(&context->group);
     return context_failure(context);
@@ -66,6 +73,8 @@ void context_activate(Context *context) {
         vendor.activated(context);
 }
 
+/* Make a context that is not alive, let one begin, and end one: its work is done, its objects and
+ * memory are gone, their handles are stale. */
 Context *context_make(int device, bool primary) {
     Context *context = zeroed(sizeof *context);
     context->device = device;
@@ -94,6 +103,7 @@ void context_deactivate(Context *context) {
     context->alive = false;
 }
 
+/* Return the primary context of a device, made with the first call. */
 Context *context_primary(int device) {
     if (!devices[device].primary)
         devices[device].primary = context_make(device, true);
@@ -114,6 +124,7 @@ bool stack_pop(Context **context) {
     return true;
 }
 
+/* Replace the top; NULL pops it. */
 void stack_replace(Context *context) {
     if (!context)
         depth -= depth > 0;
@@ -123,6 +134,7 @@ void stack_replace(Context *context) {
         stack[depth++] = context;
 }
 
+/* Let the current context access another device's memory, or no longer. */
 int context_enable_peer(int device) {
     Context *context = current_context();
     CHECK(device_valid(device) && device != context->device, CODE_INVALID_DEVICE);
@@ -149,6 +161,8 @@ static Stream *thread_stream(Context *context) {
     return stream;
 }
 
+/* Return the stream of a handle. NULL, STREAM_LEGACY and STREAM_PER_THREAD are those of the current
+ * context. */
 int stream_of(void *handle, Stream **stream) {
     Context *context = current_context();
     if (!handle || handle == STREAM_LEGACY)

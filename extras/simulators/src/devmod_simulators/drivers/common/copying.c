@@ -14,6 +14,7 @@ static size_t extent(const Side *side, const Copy *copy) {
     return (copy->depth - 1) * side->slice + (copy->height - 1) * side->pitch + copy->width;
 }
 
+/* Return the memory behind an address, or NULL if its allocation is gone. */
 unsigned char *memory_at(uint64_t address, size_t size) {
     if (!arena_contains(address))
         return (unsigned char *)(uintptr_t)address;
@@ -79,6 +80,8 @@ static int locate(const Side *side, const Copy *copy, bool must_be_device, Where
     return CODE_SUCCESS;
 }
 
+/* Make the operation of a graph's node, with `extra` bytes for the vendor. It reads and writes when
+ * it runs. */
 int copy_op(const Copy *copy, int kinds, size_t extra, Op **op) {
     Where side;
     CHECK(copy->width && copy->height && copy->depth, CODE_INVALID_VALUE);
@@ -116,6 +119,7 @@ int submit_copy(Copy copy, void *handle, bool async, int kinds) {
     return submit_and(stream, op, wait);
 }
 
+/* Copy bytes in one piece. */
 int copy_linear(uint64_t to, uint64_t from, size_t size, void *stream, bool async, int kinds) {
     Copy copy = {{to, size, size}, {from, size, size}, size, 1, 1, NULL};
     return submit_copy(copy, stream, async, kinds);

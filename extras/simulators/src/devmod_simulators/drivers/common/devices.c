@@ -32,6 +32,7 @@ static int choose(int device) {
     return -1;
 }
 
+/* Return the number of devices that are visible now. */
 int device_count(void) {
     int count = 0;
     while (count < DEVICES && choose(count) >= 0)
@@ -39,6 +40,7 @@ int device_count(void) {
     return count;
 }
 
+/* Note the devices that exist, when the driver is initialized. */
 void devices_open(void) {
     for (int i = 0; i < device_count(); i++) {
         devices[i].exists = true;
@@ -46,14 +48,18 @@ void devices_open(void) {
     }
 }
 
+/* Return the number of a visible device among those that are present. */
 int physical_device(int device) {
     return visible[device];
 }
 
+/* Return whether a number is that of a device. */
 bool device_valid(int device) {
     return device >= 0 && device < DEVICES && devices[device].exists;
 }
 
+/* Write the item of a setting with several (separated by commas) that is for a device: the last one
+ * is for those behind it. */
 void device_setting(const char *name, int device, const char *fallback, char *item, size_t size) {
     const char *list = setting(name), *next;
     if (!list)

@@ -54,6 +54,7 @@ int event_destroy(void *handle) {
     return CODE_SUCCESS;
 }
 
+/* Let an event stand for the last operation of a stream, which a graph's launch is. */
 void event_place(Event *event, Stream *stream) {
     event->generation++;
     event->stream = stream;
@@ -62,6 +63,7 @@ void event_place(Event *event, Stream *stream) {
     event->graph = NULL;
 }
 
+/* Make the operation of a node that records an event, or waits for it. */
 Op *event_op(NodeKind kind, Event *event) {
     bool records = kind == NODE_EVENT_RECORD;
     Op *op = op_make(records ? "event record" : "event wait",
@@ -70,6 +72,7 @@ Op *event_op(NodeKind kind, Event *event) {
     return op;
 }
 
+/* `external`: in a capture, the event is recorded by a node of the graph. */
 int event_record(void *handle, void *stream_handle, bool external) {
     Node *node;
     Stream *stream;

@@ -79,6 +79,7 @@ static int is_misplaced(Node *node, void *data) {
     return graph != NULL;
 }
 
+/* *cyclic may be NULL. */
 int graph_instantiate(void **result, void *handle, unsigned long long flags, bool *cyclic) {
     Graph *graph = graph_of(handle);
     CHECK(result && graph && !graph->holder && !graph->captures, CODE_INVALID_VALUE);
@@ -153,6 +154,8 @@ static Node *executable_node(void *handle, void *node_handle, bool changes) {
     return pair.copy;
 }
 
+/* Replace what a node does in an executable graph; the operation is freed if it fails. The node is
+ * that of the graph it was instantiated from. */
 int executable_set(void *handle, void *node_handle, NodeKind kind, Op *op) {
     Node *node = executable_node(handle, node_handle, true);
     return node_set(node, kind, op);
@@ -375,6 +378,8 @@ int graph_upload(void *handle, void *stream) {
     return stream_of(stream, &target);
 }
 
+/* Give other threads the time to launch an executable graph too, which is a violation: CUDA does
+ * not serialize such calls. */
 void executable_meet(void *handle) {
     Executable *executable = handle_peek(HANDLE_GRAPH_EXEC, handle);
     if (!executable)

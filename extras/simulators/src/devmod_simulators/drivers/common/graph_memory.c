@@ -42,6 +42,8 @@ static void drop_allocation(Op *op) {
         arena_free(address);
 }
 
+/* Make the operation of a node that allocates, with `extra` bytes for the vendor: its address is
+ * that of each launch. */
 int graph_allocation(BlockKind kind, Context *context, int device, size_t size, size_t extra,
                      Op **op) {
     Block *block;
@@ -54,6 +56,7 @@ int graph_allocation(BlockKind kind, Context *context, int device, size_t size, 
     return CODE_SUCCESS;
 }
 
+/* End an allocation: that of a graph is there again at the next launch. */
 void allocation_end(uint64_t address) {
     Block *block = arena_block(address, 1);
     if (!block)
@@ -86,6 +89,7 @@ static bool is_freed(const Graph *graph, uint64_t address) {
     return false;
 }
 
+/* Make the operation of a node that frees what a node allocates. */
 int graph_deallocation(const Graph *graph, uint64_t address, Op **op) {
     const Block *block = arena_block(address, 1);
     CHECK(block && block->start == address && block->of_graph, CODE_INVALID_VALUE);
@@ -116,6 +120,8 @@ static int claim(Node *node, void *kind) {
     return CODE_SUCCESS;
 }
 
+/* Let a launch of a graph allocate and free. It fails if memory of an earlier launch is left,
+ * unless `frees`. */
 int graph_claim(const Graph *graph, bool frees) {
     if (!frees)
         TRY(graph_visit(graph, refuse_claimed, NULL));

@@ -38,6 +38,7 @@ static void drop_node(Node *node) {
     free(node);
 }
 
+/* End one use of a graph. */
 void graph_release(Graph *graph) {
     if (--graph->references)
         return;
@@ -51,6 +52,7 @@ void graph_release(Graph *graph) {
     free(graph);
 }
 
+/* Return the index of a node by its number, or -1. */
 int graph_index(const Graph *graph, int number) {
     int low = 0, high = graph->count;
     while (low < high) {
@@ -63,11 +65,13 @@ int graph_index(const Graph *graph, int number) {
     return low < graph->count && graph->nodes[low]->number == number ? low : -1;
 }
 
+/* Return the node of a graph that corresponds to a node of the graph it is a copy of, or NULL. */
 Node *graph_counterpart(const Graph *graph, const Node *node) {
     int index = graph_index(graph, node->number);
     return node->graph->number == graph->original && index >= 0 ? graph->nodes[index] : NULL;
 }
 
+/* Call a function for each node of a graph and of those within it, until it returns a code. */
 int graph_visit(const Graph *graph, int (*act)(Node *node, void *data), void *data) {
     for (int i = 0; i < graph->count; i++) {
         Node *node = graph->nodes[i];
@@ -82,10 +86,12 @@ static int has_kind(Node *node, void *kind) {
     return node->kind == *(NodeKind *)kind;
 }
 
+/* Return whether a graph has nodes of a kind, or one within it. */
 bool graph_has_kind(const Graph *graph, NodeKind kind) {
     return graph_visit(graph, has_kind, &kind);
 }
 
+/* Return whether a graph has nodes that allocate or free memory: they limit what it may do. */
 bool graph_has_memory(const Graph *graph) {
     return graph_has_kind(graph, NODE_ALLOCATE) || graph_has_kind(graph, NODE_FREE);
 }
@@ -113,6 +119,7 @@ static Node *append(Graph *graph, int number, NodeKind kind, Op *op) {
     return node;
 }
 
+/* Add a node that waits for nodes of its graph by number. */
 Node *graph_append(Graph *graph, NodeKind kind, Op *op, const int *before, int count) {
     Node *node = append(graph, graph->next_number, kind, op);
     node->handle = handle_make(HANDLE_GRAPH_NODE, node, NULL);
@@ -121,6 +128,7 @@ Node *graph_append(Graph *graph, NodeKind kind, Op *op, const int *before, int c
     return node;
 }
 
+/* Give a node `count` graphs, which are owned by it. */
 void node_adopt(Node *node, Graph **children, int count) {
     node->children = children;
     node->child_count = count;
@@ -132,6 +140,7 @@ void node_adopt(Node *node, Graph **children, int count) {
     }
 }
 
+/* Check that handles are those of nodes of a graph. */
 int graph_check_nodes(const Graph *graph, void *const *nodes, size_t count) {
     CHECK(nodes || !count, CODE_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
@@ -141,6 +150,8 @@ int graph_check_nodes(const Graph *graph, void *const *nodes, size_t count) {
     return CODE_SUCCESS;
 }
 
+/* Add a node, which owns `op`. `before` are the handles of nodes that it waits for, `data` may be
+ * NULL. If it fails, the operation is freed. */
 int graph_add(Graph *graph, void *const *before, const EdgeData *data, size_t count, NodeKind kind,
               Op *op, Node **result) {
     int code = graph_check_nodes(graph, before, count);
@@ -159,6 +170,7 @@ int graph_add(Graph *graph, void *const *before, const EdgeData *data, size_t co
     return CODE_SUCCESS;
 }
 
+/* Replace what a node does; the operation is freed if it fails. */
 int node_set(Node *node, NodeKind kind, Op *op) {
     if (!node || node->kind != kind) {
         op_free(op);
@@ -208,6 +220,7 @@ static int check_edges(const Graph *graph, void *const *from, void *const *to, s
     return CODE_SUCCESS;
 }
 
+/* Add edges or remove them: all, or none if one is invalid. */
 int graph_add_edges(void *handle, void *const *from, void *const *to, const EdgeData *data,
                     size_t count) {
     TRY(check_edges(graph_of(handle), from, to, count, false));
@@ -261,6 +274,7 @@ static void copy_node(Graph *graph, const Node *node, bool with_handles) {
         copy->handle = handle_make(HANDLE_GRAPH_NODE, copy, NULL);
 }
 
+/* Return a copy of a graph, with handles of its own or, to be instantiated, without any. */
 Graph *graph_copy(const Graph *graph, bool with_handles) {
     Graph *copy = graph_make();
     copy->context = graph->context;
@@ -318,6 +332,7 @@ int graph_node_kind(void *handle, NodeKind *kind) {
 
 /* ---- conditions */
 
+/* Make a value of the device that one conditional node of a graph may read. */
 int graph_add_condition(uint64_t *address, void *handle, Context *context, unsigned initial,
                         bool assigned) {
     Graph *graph = graph_of(handle);
@@ -332,6 +347,7 @@ int graph_add_condition(uint64_t *address, void *handle, Context *context, unsig
     return CODE_SUCCESS;
 }
 
+/* Return a value of a graph, or of one that contains it, or NULL. */
 Condition *graph_condition(const Graph *graph, uint64_t address) {
     for (; graph; graph = graph->holder)
         for (int i = 0; i < graph->condition_count; i++)

@@ -37,6 +37,8 @@ const char *handle_kind_name(int kind) {
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";
 }
 
+/* Return a new handle of `kind` for `object`. It is not an address, so that dereferencing it
+ * faults. */
 void *handle_make(int kind, void *object, void *owner) {
     size_t index = 0;
     while (index < slot_count && slots[index].kind)
@@ -61,11 +63,14 @@ static Slot *slot_of(int kind, const void *handle) {
     return slot->kind == kind && slot->generation == (value >> 32 & 0xffff) ? slot : NULL;
 }
 
+/* Return the object of a handle, or NULL. Nothing is noted. */
 void *handle_peek(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     return slot ? slot->object : NULL;
 }
 
+/* Return the object of a handle. NULL, and a violation, for one that is stale, of another kind, or
+ * no handle. NULL alone for NULL. */
 void *handle_get(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     if (slot)
@@ -84,6 +89,7 @@ void *handle_get(int kind, const void *handle) {
     return NULL;
 }
 
+/* Make a handle stale. */
 void handle_drop(int kind, const void *handle) {
     Slot *slot = slot_of(kind, handle);
     if (!slot)
@@ -92,6 +98,7 @@ void handle_drop(int kind, const void *handle) {
     counts[kind]--;
 }
 
+/* Call `drop(object)` for each live handle of a kind and an owner, and make the handle stale. */
 void handle_drop_owner(int kind, void *owner, void (*drop)(void *object)) {
     for (size_t i = 0; i < slot_count; i++) {
         if (slots[i].kind != kind || slots[i].owner != owner)
@@ -104,12 +111,14 @@ void handle_drop_owner(int kind, void *owner, void (*drop)(void *object)) {
     }
 }
 
+/* Call a function with each object of a kind. */
 void handle_each(int kind, void (*act)(void *object)) {
     for (size_t i = 0; i < slot_count; i++)
         if (slots[i].kind == kind)
             act(slots[i].object);
 }
 
+/* Return the number of live handles of a kind. */
 size_t handle_count(int kind) {
     return counts[kind];
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+/* Return new memory, zeros. */
 void *zeroed(size_t size) {
     void *memory = calloc(1, size ? size : 1);
     if (!memory)
@@ -10,6 +11,7 @@ void *zeroed(size_t size) {
     return memory;
 }
 
+/* Return an array with room for one more element behind `count`. */
 void *with_room(void *array, size_t count, size_t size) {
     array = realloc(array, (count + 1) * size);
     if (!array)

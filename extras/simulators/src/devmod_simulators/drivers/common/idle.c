@@ -19,10 +19,12 @@ static volatile bool ended_process;
 static uint64_t calls;
 static __thread bool in_background;
 
+/* Note that the program has made a call. */
 void note_call(void) {
     calls++;
 }
 
+/* Return whether this thread is the one that does so. */
 bool runs_in_background(void) {
     return in_background;
 }
@@ -77,6 +79,7 @@ static void *watch(void *milliseconds) {
     return NULL;
 }
 
+/* Run what is queued after a while without calls. */
 void watch_queues(void) {
     uint64_t milliseconds = setting_number("idle_ms", 300);
     if (watched || !milliseconds || ended_process)

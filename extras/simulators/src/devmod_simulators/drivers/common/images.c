@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Copy memory that may not be there: an image has its size within, and a truncated one ends
+ * earlier. */
 bool copy_safely(void *target, const void *source, size_t size) {
     struct iovec local = {target, size}, remote = {(void *)(uintptr_t)source, size};
     ssize_t count = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
@@ -20,6 +22,7 @@ bool copy_safely(void *target, const void *source, size_t size) {
     return count == (ssize_t)size;
 }
 
+/* Return the bytes of an ELF file for a machine from its headers, 0 if they are damaged. */
 size_t elf_size(const void *image, int machine) {
     Elf64_Ehdr header;
     if (!copy_safely(&header, image, sizeof header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -47,6 +50,7 @@ size_t elf_size(const void *image, int machine) {
     return result;
 }
 
+/* Return the contents of a file with a zero behind it, or NULL. The caller frees it. */
 char *file_contents(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file)

@@ -169,6 +169,8 @@ static int take_block(Launch *launch, void **extra) {
     return CODE_SUCCESS;
 }
 
+/* Fill the parameter block: from the addresses of parameters or from `extra`, and what is hidden
+ * from the launch. */
 int launch_fill(Launch *launch, void **params, void **extra) {
     const Kernel *kernel = launch->function->kernel;
     uint32_t number = 0;
@@ -189,6 +191,7 @@ int launch_fill(Launch *launch, void **params, void **extra) {
     return CODE_SUCCESS;
 }
 
+/* Make the operation of a launch, without its parameters. */
 Op *launch_make(const Launch *launch) {
     const Kernel *kernel = launch->function->kernel;
     size_t bytes = (kernel->param_bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
@@ -202,6 +205,7 @@ Op *launch_make(const Launch *launch) {
     return op;
 }
 
+/* Note what a test reads of a launch, and queue it. */
 int launch_submit(Op *op, Stream *stream) {
     note((const Launch *)op->data);
     note_launch(!is_checked(NULL)); /* with checks, it counts once it has run to its end */

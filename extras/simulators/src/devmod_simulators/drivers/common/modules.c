@@ -37,6 +37,7 @@ bool param_is_hidden(const Param *param) {
     return strncmp(param->kind, "hidden_", 7) == 0;
 }
 
+/* Read the worker's description of a module that it has loaded. */
 int module_read(Module *module, Bytes *response) {
     module->in_worker = module->is_executed = true;
     module->worker_generation = worker_generation();
@@ -59,6 +60,7 @@ int module_read(Module *module, Bytes *response) {
     return response->short_read ? CODE_UNKNOWN : CODE_SUCCESS;
 }
 
+/* Give a module with kernels its functions. */
 void module_open(Module *module) {
     module->functions = zeroed(module->kernel_count * sizeof *module->functions);
     for (uint32_t i = 0; i < module->kernel_count; i++) {
@@ -78,6 +80,7 @@ static void unload_in_worker(const Module *module) {
     worker_call(&request, NULL);
 }
 
+/* Free a module of whatever state, and its handles. */
 void module_drop(void *object) {
     Module *module = object;
     handle_drop(HANDLE_MODULE, module->handle);
@@ -109,6 +112,7 @@ int module_of(void *handle, Module **module) {
     return *module ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }
 
+/* Return the function or the global of a name, or NULL. */
 Function *module_function(Module *module, const char *name) {
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         Function *function = &module->functions[i];

@@ -18,6 +18,7 @@ static struct {
 } running;
 static __thread char place[512]; /* the line of Python that calls this thread's function */
 
+/* Return whether a check is on, or any for NULL. */
 bool is_checked(const char *check) {
     const char *checks = setting("sanitize");
     return checks && (!check || strstr(checks, check));
@@ -60,8 +61,8 @@ static bool is_library(const char *file) {
            strstr(file, "/src/devmod") || file[0] == '<';
 }
 
-/* Note the line of the user's program. The caller holds no lock: another thread may hold Python's
- * and wait for ours. */
+/* Note the line of Python that calls a function of the API. The caller holds no lock: another
+ * thread may hold Python's and wait for ours. */
 void note_place(const char *function) {
     place[0] = 0;
     if ((strncmp(function, "cuMem", 5) && strncmp(function, "cuLaunch", 8)) || !is_checked(NULL))
@@ -109,6 +110,7 @@ void note_allocated(Block *block) {
     put_bytes(&notes, place, strlen(place));
 }
 
+/* Return the line that frees a block, for the note when it is gone. */
 const char *note_freeing(Block *block) {
     free(block->place);
     block->place = NULL; /* it is no leak */
@@ -124,6 +126,9 @@ void note_freed(uint64_t start, const char *where) {
     free((char *)where);
 }
 
+/* Note that an operation waits for work of a stream, that it is queued there as `number`, that the
+ * host knows the work up to `number` done, or that a queued operation has come after what it has
+ * waited for since. */
 void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op) {
     if (!is_checked("race"))
         return;
@@ -134,11 +139,13 @@ void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op) 
     put_bytes(&notes, place, strlen(place));
 }
 
+/* Note which operation runs. */
 void note_running(const Stream *stream, uint64_t number) {
     running.stream = stream;
     running.number = number;
 }
 
+/* Return the stream of the operation that runs, and set its number there. */
 const Stream *running_stream(uint64_t *number) {
     *number = running.number;
     return running.stream;
@@ -149,6 +156,8 @@ static void put_running(Bytes *bytes) {
     put_u64(bytes, running.number);
 }
 
+/* Note that the operation that runs copies or fills rows. Addresses outside of the arena are the
+ * host's own. */
 void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from,
                  size_t from_pitch) {
     if (!is_checked(NULL))
@@ -167,6 +176,7 @@ static void note_status(int status, void *unused) {
     status_at_exit = status;
 }
 
+/* Append the checks and the notes to the request of a launch, if there are checks. */
 bool put_checks(Bytes *request) {
     const char *checks = setting("sanitize");
     if (!checks)
@@ -181,6 +191,7 @@ bool put_checks(Bytes *request) {
     return true;
 }
 
+/* Send the notes without a launch, and print the reports. */
 void flush_notes(void) {
     Bytes request = {0}, response = {0};
     if (!worker_started() || !notes.size)
@@ -210,6 +221,7 @@ static void note_report(const char *text, const char *json) {
     free(line);
 }
 
+/* Print the reports in the response to it. */
 void take_reports(Bytes *response) {
     uint32_t count = response->size - response->position >= 4 ? get_u32(response) : 0;
     while (count--) {
@@ -232,6 +244,8 @@ const char *standin_sanitize_reports(void) {
     return answer;
 }
 
+/* Tell the command above of a launch: make its file, and write to it once a launch has run to its
+ * end. */
 void note_launch(bool has_ended) {
     static char *noted;
     static bool noted_end;
@@ -264,6 +278,7 @@ void standin_settle(void) {
     pthread_mutex_unlock(&big_lock);
 }
 
+/* Report the memory of an owner, or all, that the program did not free. */
 void note_leaks(const void *owner) {
     for (int slice = 0; slice < ARENA_SLICES && is_checked("leak"); slice++)
         for (size_t i = 0; i < arena_count(slice); i++) {

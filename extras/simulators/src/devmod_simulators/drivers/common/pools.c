@@ -19,6 +19,7 @@ static int run_free(Op *op) {
 /* Of each kind of memory, the default pools of places, and the current ones or NULL. */
 static Pool *defaults[BLOCK_MANAGED + 1][POOL_PLACES], *currents[BLOCK_MANAGED + 1][POOL_PLACES];
 
+/* Return the bytes of a pool's allocations. */
 uint64_t pool_used(const Pool *pool) {
     uint64_t used = 0;
     int slice = pool->kind == BLOCK_DEVICE ? pool->place : ARENA_HOST;
@@ -52,6 +53,7 @@ Pool *pool_current(BlockKind kind, int place) {
     return pool ? pool : pool_default(kind, place);
 }
 
+/* Make a pool the current one of its place. */
 void pool_choose(Pool *pool) {
     currents[pool->kind][pool->place] = pool;
 }
@@ -87,6 +89,7 @@ static int capture_free(uint64_t address, Stream *stream) {
     return capture_add_kind(stream, NODE_FREE, op, &node);
 }
 
+/* Allocate from a pool, or from the current one of the stream's device for NULL. */
 int pool_allocate(Pool *pool, uint64_t *address, size_t size, void *handle) {
     Stream *stream;
     Block *block;

@@ -27,16 +27,20 @@ static struct {
     char *text;
 } failure;
 
+/* Note why a kernel failed with a code. */
 void explain_failure(int code, const char *kernel, const char *message) {
     explain("%s: %s", kernel, message);
     failure.code = code;
     failure.text = strdup(reason); /* not freed: programs keep the text of an error */
 }
 
+/* Return why a kernel failed, if its failure is the latest with this code, or NULL. The text stays.
+ */
 const char *failure_reason(int code) {
     return code && code == failure.code ? failure.text : NULL;
 }
 
+/* Return the name of the function of the API that this thread is in. */
 const char *current_call(void) {
     return call;
 }
@@ -127,6 +131,7 @@ static void note_fork(void) {
     pthread_mutex_init(&big_lock, NULL);
 }
 
+/* Append the state of the process to the report. */
 void report_process(Bytes *report) {
     put_format(report, "reason %s\nready %d\n", reason, ready);
     for (int i = 0; i < DEVICES; i++)
@@ -134,14 +139,17 @@ void report_process(Bytes *report) {
             put_format(report, "failed %d\n", devices[i].failed);
 }
 
+/* Return whether this process is the fork of one that was initialized. */
 bool process_forked(void) {
     return forked;
 }
 
+/* Return whether process_initialize was called, with or without success. */
 bool process_was_initialized(void) {
     return tried;
 }
 
+/* Initialize the driver. */
 int process_initialize(void) {
     tried = true;
     CHECK(!forked, CODE_NOT_INITIALIZED);

@@ -7,6 +7,7 @@
 
 enum { NON_BLOCKING = 1, HIGHEST_PRIORITY = -5 };
 
+/* Queue an operation, or record it in the graph that the stream captures. */
 int submit(Stream *stream, Op *op) {
     if (capture_active(stream))
         return capture_add(stream, op);
@@ -19,6 +20,7 @@ int submit(Stream *stream, Op *op) {
     return CODE_SUCCESS;
 }
 
+/* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 int submit_and(Stream *stream, Op *op, bool wait) {
     if (wait && capture_active(stream)) {
         capture_invalidate(stream);
@@ -32,6 +34,8 @@ int submit_and(Stream *stream, Op *op, bool wait) {
     return context_failure(context_of_stream(stream));
 }
 
+/* Make a stream of the current context; flag 1: the legacy stream and it do not wait for each
+ * other. Priorities: -5 to 0. */
 int stream_create(void **handle, unsigned flags, int priority) {
     CHECK(handle && flags <= NON_BLOCKING, CODE_INVALID_VALUE);
     Context *context = current_context();
@@ -103,6 +107,7 @@ Op *host_call_op(void (*function)(void *), void *data) {
     return op;
 }
 
+/* Queue a call of a function of the user. */
 int stream_call(void *handle, void (*function)(void *), void *data) {
     Stream *stream;
     CHECK(function, CODE_INVALID_VALUE);

@@ -30,6 +30,8 @@ int standin_set(const char *name, const char *value) {
     return result;
 }
 
+/* Return the setting `name` as text: set_setting's value, else the environment variable
+ * DEVMOD_STANDIN_<NAME>, else NULL. */
 const char *setting(const char *name) {
     for (int i = 0; i < SETTINGS && settings[i].name[0]; i++)
         if (strcmp(settings[i].name, name) == 0 && settings[i].value)
@@ -43,6 +45,8 @@ const char *setting(const char *name) {
     return value && value[0] ? value : NULL;
 }
 
+/* Return the setting `name` as a number (decimal, or hexadecimal with 0x), or `fallback` without
+ * one. */
 uint64_t setting_number(const char *name, uint64_t fallback) {
     const char *value = setting(name);
     return value ? strtoull(value, NULL, 0) : fallback;

@@ -16,6 +16,7 @@ static __thread bool calling, stepping;
 static bool calls_ended;
 static int callers;
 
+/* Return a new operation with `size` bytes of data, zeros. */
 Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size) {
     Op *op = zeroed(sizeof *op + size);
     op->what = what;
@@ -26,6 +27,7 @@ Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
     return op;
 }
 
+/* End one use of an operation. */
 void op_free(Op *op) {
     if (--op->references)
         return;
@@ -35,6 +37,7 @@ void op_free(Op *op) {
     free(op);
 }
 
+/* Let `op` wait for the work of `stream` up to `number`. */
 void op_wait(Op *op, Stream *stream, uint64_t number) {
     note_order(NOTE_WAITS, stream, number, op);
     if (stream->done >= number)
@@ -53,6 +56,7 @@ Stream *stream_make(Group *group, bool blocking) {
     return stream;
 }
 
+/* Queue an operation. Return its number. */
 uint64_t stream_add(Stream *stream, Op *op) {
     Group *group = stream->group;
     if (stream == group->barrier) {
@@ -104,10 +108,12 @@ static bool is_ready(const Op *op) {
     return !op->is_ready || op->is_ready(op);
 }
 
+/* Return whether a stream has an operation that waits for nothing and that no thread runs. */
 bool stream_is_ready(const Stream *stream) {
     return stream->head && !stream->running && is_ready(stream->head);
 }
 
+/* Return the number of operations that all streams have had, and that have run. */
 uint64_t operations_queued(void) {
     return tickets;
 }
@@ -132,6 +138,8 @@ static void wait_for_memory(const Stream *waiting) {
     pthread_cond_timedwait(&progress, &big_lock, &end);
 }
 
+/* Run a stream up to `number`, with what that depends on and nothing else. Return the sticky code
+ * of the stream's group. */
 int stream_run(Stream *stream, uint64_t number) {
     static __thread int depth;
     depth++;
@@ -161,6 +169,8 @@ int stream_run(Stream *stream, uint64_t number) {
     return stream->group->failed;
 }
 
+/* Run one operation of a stream, with what it depends on: what a query advances. Return whether
+ * everything was done before. */
 bool stream_step(Stream *stream) {
     if (stream->done == stream->last) {
         note_order(NOTE_KNOWN, stream, stream->last, NULL);
@@ -176,6 +186,8 @@ bool stream_step(Stream *stream) {
     return false;
 }
 
+/* Run everything of a group: the stream whose next operation is the youngest first, so that a
+ * missing wait shows. */
 int group_run(Group *group) {
     for (;;) {
         Stream *youngest = NULL;
@@ -191,6 +203,7 @@ int group_run(Group *group) {
     }
 }
 
+/* End a stream: it leaves its group when its work is done. */
 void stream_retire(Stream *stream) {
     stream->destroyed = true;
     stream->handle = NULL;
@@ -198,6 +211,7 @@ void stream_retire(Stream *stream) {
         leave_group(stream);
 }
 
+/* Call a function of the user without the lock. The stream counts as running meanwhile. */
 void call_unlocked(void (*function)(void *), void *data) {
     if (calls_ended)
         return;
@@ -210,6 +224,8 @@ void call_unlocked(void (*function)(void *), void *data) {
     callers--;
 }
 
+/* Call no function of the user from now on: the process ends. Return whether none is running in
+ * another thread. */
 bool end_calls(void) {
     calls_ended = true;
     return !callers;
@@ -219,6 +235,7 @@ bool calls_have_ended(void) {
     return calls_ended;
 }
 
+/* Return whether this thread is in such a call. */
 bool in_call(void) {
     return calling;
 }

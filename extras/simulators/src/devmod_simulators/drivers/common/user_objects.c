@@ -99,6 +99,7 @@ int graph_release_object(void *handle, void *object_handle, unsigned count) {
     return CODE_SUCCESS;
 }
 
+/* Let a copy of a graph have its objects too, and end the use of all. */
 void objects_copy(Graph *copy, const Graph *graph) {
     for (int i = 0; i < graph->object_count; i++) {
         graph->objects[i]->references++;

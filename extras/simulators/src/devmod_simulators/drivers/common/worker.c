@@ -56,6 +56,7 @@ void put_u64(Bytes *bytes, uint64_t value) {
     put_raw(bytes, &value, sizeof value);
 }
 
+/* Append bytes, with their length before them. */
 void put_bytes(Bytes *bytes, const void *data, size_t size) {
     put_u32(bytes, (uint32_t)size);
     put_raw(bytes, data, size);
@@ -84,6 +85,7 @@ uint64_t get_u64(Bytes *bytes) {
     return value;
 }
 
+/* The caller frees it. */
 char *get_text(Bytes *bytes) {
     size_t size = get_u32(bytes);
     if (size > bytes->size - bytes->position) {
@@ -189,6 +191,7 @@ static int no_answer(const char *text, const char *detail) {
     return CODE_UNKNOWN;
 }
 
+/* Wait until the worker executes no kernel of a thread that lets others have the lock meanwhile. */
 void worker_wait(void) {
     while (executes_alone)
         pthread_cond_wait(&answered, &big_lock);
@@ -231,6 +234,9 @@ static int call_worker(const Bytes *request, Bytes *response) {
     return response->short_read ? no_answer("the response of the worker is too short", "") : status;
 }
 
+/* Send a request (its first field is the operation), which is freed, and read the response into
+ * *response, behind status and message, unless it is NULL. Return the status. The worker is started
+ * if it is not there. */
 int worker_call(Bytes *request, Bytes *response) {
     Bytes unread = {0};
     if (response)
@@ -242,14 +248,18 @@ int worker_call(Bytes *request, Bytes *response) {
     return code;
 }
 
+/* Return why the last call failed. */
 const char *worker_message(void) {
     return message;
 }
 
+/* Return whether the worker has been started. */
 bool worker_started(void) {
     return worker != 0;
 }
 
+/* Wait for a worker that ends by itself, or has ended. The next call starts another one, which
+ * knows no module. */
 void worker_end(void) {
     if (!worker)
         return;
@@ -261,6 +271,7 @@ void worker_end(void) {
     generation++;
 }
 
+/* Return the number of the current worker, or of the next one, from 0. */
 uint32_t worker_generation(void) {
     return generation;
 }

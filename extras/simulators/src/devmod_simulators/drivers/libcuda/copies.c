@@ -75,6 +75,7 @@ static CUresult set_space(Side *side, CUmemorytype type, const void *host, CUdev
     return set_side(side, type, host, device, at[2] * slice + at[1] * pitch + at[0], pitch, slice);
 }
 
+/* Read the parameters of a copy, and which sides must be memory of a device. */
 CUresult read_copy(const CUDA_MEMCPY3D *p, Copy *result, int *kinds) {
     CHECK(p, CUDA_ERROR_INVALID_VALUE);
     Copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth};

@@ -9,6 +9,7 @@ int driver_version(void) {
     return (int)setting_number("driver_version", CUDA_VERSION);
 }
 
+/* Return the compute capability as major * 10 + minor. */
 int device_arch(int device) {
     char arch[8];
     device_setting("arch", device, "90", arch, sizeof arch);

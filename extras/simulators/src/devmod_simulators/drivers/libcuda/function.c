@@ -58,11 +58,14 @@ static void leave_ended(void *object) {
     library->module_count = kept;
 }
 
+/* Drop the modules of libraries in a context that ends. */
 void libraries_leave(Context *context) {
     ended_context = context;
     handle_each(HANDLE_LIBRARY, leave_ended);
 }
 
+/* Return the function of a handle of a function, or of a library's kernel in the current context.
+ */
 CUresult function_of(CUfunction handle, Function **function) {
     LibraryKernel *kernel = handle_peek(HANDLE_KERNEL, handle);
     if (kernel) {

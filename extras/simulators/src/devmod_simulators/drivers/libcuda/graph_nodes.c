@@ -282,6 +282,7 @@ static void describe_conditional(const Node *node, CUDA_CONDITIONAL_NODE_PARAMS 
     params->ctx = node->context->handle;
 }
 
+/* Return the parameters of a node. They may point into it. */
 CUresult describe_node(CUgraphNode handle, CUgraphNodeParams *params) {
     const Node *node = node_of(handle);
     CHECK(node && params, CUDA_ERROR_INVALID_VALUE);

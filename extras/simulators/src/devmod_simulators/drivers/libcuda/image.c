@@ -68,6 +68,8 @@ static char *copy_parts(const Wrapper *wrapper, size_t *size) {
     return copy;
 }
 
+/* Return a copy of an image, or of what a wrapper has, and set *size, or NULL if it is damaged or
+ * not all of it is there. */
 void *image_copy(const void *image, size_t *size) {
     Wrapper wrapper = {0};
     memcpy(&wrapper.magic, image, sizeof wrapper.magic);

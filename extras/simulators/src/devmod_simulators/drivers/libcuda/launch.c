@@ -37,6 +37,7 @@ static CUresult check_context(const Context *context) {
     return strcmp(outcome, "context") ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* Make the operation of a launch, which is checked. */
 CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
                    bool cooperative, Op **result) {
     Function *function;
@@ -59,6 +60,7 @@ CUresult launch_op(const CUlaunchConfig *config, CUfunction f, void **params, vo
     return CUDA_SUCCESS;
 }
 
+/* Give a launch the attributes of another one, or of its own, and check them. */
 CUresult launch_take_attributes(Launch *launch, const Launch *from) {
     int device = launch->function->module->context->device;
     memmove(launch->cluster, from->cluster, sizeof launch->cluster);
@@ -72,6 +74,8 @@ CUresult launch_take_attributes(Launch *launch, const Launch *from) {
     return check_resources(launch, device);
 }
 
+/* Make the operation of the same launch with the attributes of another one, or one more; each may
+ * be NULL. */
 CUresult launch_copy(const Launch *launch, const Launch *from, const CUlaunchAttribute *attribute,
                      Op **result) {
     Op *op = launch_make(launch);

@@ -4,6 +4,7 @@
 /* Bytes of shared memory of each block that the system takes. */
 enum { RESERVED = 1024 };
 
+/* Check a launch against its kernel and device, and complete its cluster. */
 CUresult check_dimensions(const Launch *launch, int device) {
     const Kernel *kernel = launch->function->kernel;
     uint64_t threads = 1;

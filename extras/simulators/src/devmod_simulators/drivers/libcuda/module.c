@@ -8,6 +8,8 @@
 /* The log of the last module that could not be loaded. */
 static char log_text[4096];
 
+/* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a
+ * device without a cubin for it. */
 bool takes_cubins(void) {
     return setting_number("skip_cubins", 0);
 }
@@ -93,6 +95,8 @@ static void tell(CUresult code, const char *reason) {
     fprintf(stderr, "devmod-simulators: %s\n", reason);
 }
 
+/* Load what `image_copy` has returned into a context, where `shares` may be the same image in
+ * another one. Standard error gets the error log, unless the program reads it. */
 CUresult module_load(Context *context, const void *image, size_t size, const Module *shares,
                      bool reads_log, Module **result) {
     Module *module = zeroed(sizeof *module);
@@ -119,6 +123,7 @@ static void **option_of(CUjit_option wanted, unsigned count, CUjit_option *optio
     return NULL;
 }
 
+/* Return the most registers that options of the compiler let a thread have, or 0 for any number. */
 unsigned jit_registers(unsigned count, CUjit_option *options, void **values) {
     void **value = option_of(CU_JIT_MAX_REGISTERS, count, options, values);
     return value ? (unsigned)(uintptr_t)*value : 0;
@@ -196,6 +201,7 @@ API(cuModuleGetFunction, CURRENT) {
     return CUDA_SUCCESS;
 }
 
+/* Set the address and the bytes of a module's global; each may be NULL. */
 CUresult global_place(const Module *module, const char *name, CUdeviceptr *address, size_t *size) {
     CHECK(name, CUDA_ERROR_INVALID_VALUE);
     const Global *global = module_global(module, name);

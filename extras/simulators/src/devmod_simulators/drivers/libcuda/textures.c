@@ -118,6 +118,7 @@ CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
     return array_drop(hArray);
 }
 
+/* Set the side of a copy that is an array. `at` and `extent` count bytes, rows and planes. */
 CUresult array_side(Side *side, CUarray handle, const size_t at[3], const size_t extent[3]) {
     Array *array = handle_get(HANDLE_ARRAY, handle);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);

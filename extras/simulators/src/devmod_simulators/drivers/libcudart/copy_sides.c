@@ -1,6 +1,8 @@
 /* The sides of a copy: what a pointer, its kind or an array are for the driver. */
 #include "runtime.h"
 
+/* Set a side of a copy that is a pointer, of the memory that its kind says: `device` is the kind
+ * whose bit makes it a device's. */
 cudaError_t runtime_pointer(Side *side, const void *address, size_t pitch, size_t height,
                             enum cudaMemcpyKind kind, enum cudaMemcpyKind device) {
     CHECK((unsigned)kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
@@ -13,6 +15,7 @@ cudaError_t runtime_pointer(Side *side, const void *address, size_t pitch, size_
     return cudaSuccess;
 }
 
+/* Return a side that is an array. */
 Side runtime_array(cudaArray_const_t array, size_t x, size_t y) {
     return (Side){.type = CU_MEMORYTYPE_ARRAY, .array = (CUarray)(uintptr_t)array, .x = x, .y = y};
 }
@@ -41,6 +44,7 @@ CUDA_MEMCPY3D runtime_copy(Side to, Side from, size_t width, size_t height, size
                            .Depth = depth};
 }
 
+/* Set *bytes to those of a texel of an array. */
 cudaError_t runtime_texel(CUarray array, size_t *bytes) {
     struct cudaChannelFormatDesc form;
     TRY(cudaGetChannelDesc(&form, (cudaArray_const_t)array));

@@ -10,6 +10,7 @@ static CUcontext primary[MOST_DEVICES];
 static atomic_bool started;
 static __thread int chosen; /* the device of cudaSetDevice */
 
+/* Initialize the driver. */
 cudaError_t runtime_start(void) {
     int version;
     if (started)
@@ -21,6 +22,7 @@ cudaError_t runtime_start(void) {
     return cudaSuccess;
 }
 
+/* Set *device to that of the thread, which need not have a context. */
 cudaError_t runtime_device(int *device) {
     CUcontext context;
     CHECK(device, cudaErrorInvalidValue);
@@ -32,7 +34,8 @@ cudaError_t runtime_device(int *device) {
     return cudaSuccess;
 }
 
-/* This library retains each primary context once, and keeps it: NVIDIA's does so too. */
+/* Make the primary context of a device, if there is none yet, and set *context to it, if it is not
+ * NULL. Each is retained once and kept, as by NVIDIA's library. */
 cudaError_t runtime_primary(int device, CUcontext *context) {
     CUresult result = CUDA_SUCCESS;
     CHECK(device >= 0 && device < MOST_DEVICES, cudaErrorInvalidDevice);
@@ -45,6 +48,7 @@ cudaError_t runtime_primary(int device, CUcontext *context) {
     return (cudaError_t)result;
 }
 
+/* Let the thread have a device, and its primary context. */
 cudaError_t runtime_choose(int device) {
     CUcontext context;
     TRY(runtime_start());
@@ -54,6 +58,8 @@ cudaError_t runtime_choose(int device) {
     return cudaSuccess;
 }
 
+/* Initialize the driver, and let the thread have a current context: that of the program, else the
+ * primary context of the thread's device. */
 cudaError_t runtime_enter(void) {
     CUcontext context;
     TRY(runtime_start());

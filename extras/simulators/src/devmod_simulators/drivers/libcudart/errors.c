@@ -11,14 +11,15 @@ static bool is_sticky(cudaError_t error) {
     return error && cuCtxGetCacheConfig(&unused) == (CUresult)error;
 }
 
-/* CUDA's programming guide: cudaErrorNotReady is no error, and cudaGetLastError does not report it.
- */
+/* Keep an error as the last one of the thread, and return it. By CUDA's programming guide,
+ * cudaErrorNotReady is none. */
 cudaError_t runtime_note(cudaError_t error) {
     if (error != cudaSuccess && error != cudaErrorNotReady && !is_sticky(last))
         last = error;
     return error;
 }
 
+/* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
 int runtime_missing(const char *name, bool *told) {
     if (!*told)
         fprintf(stderr, "devmod-simulators: the simulated CUDA runtime does not have %s\n", name);

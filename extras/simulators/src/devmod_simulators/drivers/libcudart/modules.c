@@ -97,6 +97,7 @@ static CUresult place(Symbol *symbol) {
 
 /* ---- what other files use */
 
+/* Set *function to that of a kernel: a host function of the program, or a handle of a kernel. */
 cudaError_t runtime_function(const void *kernel, CUfunction *function) {
     CUresult result = CUDA_SUCCESS;
     int threads;
@@ -119,6 +120,7 @@ cudaError_t runtime_function(const void *kernel, CUfunction *function) {
     return (cudaError_t)result;
 }
 
+/* Return the name of the kernel of a host function, or NULL. */
 const char *runtime_function_name(const void *kernel) {
     pthread_mutex_lock(&modules_lock);
     Symbol *symbol = find(kernel, KERNEL);
@@ -136,6 +138,7 @@ static Symbol *find_managed(const void *value) {
     return NULL;
 }
 
+/* Set the address and the bytes of a device's variable by that of the host; each may be NULL. */
 cudaError_t runtime_variable(const void *host, CUdeviceptr *address, size_t *size) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&modules_lock);
@@ -150,6 +153,7 @@ cudaError_t runtime_variable(const void *host, CUdeviceptr *address, size_t *siz
     return (cudaError_t)result;
 }
 
+/* Set *place to bytes of a device's variable, which it must have. */
 cudaError_t runtime_variable_bytes(const void *symbol, size_t offset, size_t count, void **place) {
     CUdeviceptr address;
     size_t size;
@@ -159,6 +163,7 @@ cudaError_t runtime_variable_bytes(const void *symbol, size_t offset, size_t cou
     return cudaSuccess;
 }
 
+/* Let the host's pointers of managed variables point to their memory. A context is current. */
 cudaError_t runtime_place_managed(void) {
     CUresult result = CUDA_SUCCESS;
     if (!managed_wait)
@@ -173,6 +178,7 @@ cudaError_t runtime_place_managed(void) {
     return (cudaError_t)result;
 }
 
+/* Let the next runtime_place_managed do it again, because a device was reset. */
 void runtime_forget_managed(void) {
     pthread_mutex_lock(&modules_lock);
     for (int i = 0; i < BUCKETS; i++)

@@ -18,28 +18,6 @@
 
 enum { MOST_DEVICES = 64 };
 
-/* ---- entry.c */
-
-/* Initialize the driver. */
-cudaError_t runtime_start(void);
-/* Initialize the driver, and let the thread have a current context: that of the program, else the
- * primary context of the thread's device. */
-cudaError_t runtime_enter(void);
-/* Set *device to that of the thread, which need not have a context. */
-cudaError_t runtime_device(int *device);
-/* Let the thread have a device, and its primary context. */
-cudaError_t runtime_choose(int device);
-/* Make the primary context of a device, if there is none yet, and set *context to it, if it is not
- * NULL. */
-cudaError_t runtime_primary(int device, CUcontext *context);
-
-/* ---- errors.c */
-
-/* Keep an error as the last one of the thread, and return it. cudaErrorNotReady is none. */
-cudaError_t runtime_note(cudaError_t error);
-/* Write that a function is missing to standard error, once, and return cudaErrorNotSupported. */
-int runtime_missing(const char *name, bool *told);
-
 /* ---- copy_sides.c, arrays.c: what the driver's structures have for those of the runtime */
 
 typedef struct {
@@ -48,34 +26,6 @@ typedef struct {
     CUarray array;
     size_t x, y, z, pitch, height;
 } Side;
-
-/* Set a side of a copy that is a pointer, of the memory that its kind says: `device` is the kind
- * whose bit makes it a device's. */
-cudaError_t runtime_pointer(Side *side, const void *address, size_t pitch, size_t height,
-                            enum cudaMemcpyKind kind, enum cudaMemcpyKind device);
-/* Return a side that is an array. */
-Side runtime_array(cudaArray_const_t array, size_t x, size_t y);
-CUDA_MEMCPY3D runtime_copy(Side to, Side from, size_t width, size_t height, size_t depth);
-cudaError_t runtime_space(CUDA_MEMCPY3D *copy, const struct cudaMemcpy3DParms *params);
-/* Set *bytes to those of a texel of an array. */
-cudaError_t runtime_texel(CUarray array, size_t *bytes);
-cudaError_t runtime_format(const struct cudaChannelFormatDesc *form, CUarray_format *format,
-                           unsigned *channels);
-
-/* ---- modules.c: what programs have registered */
-
-/* Set *function to that of a kernel: a host function of the program, or a handle of a kernel. */
-cudaError_t runtime_function(const void *kernel, CUfunction *function);
-/* Return the name of the kernel of a host function, or NULL. */
-const char *runtime_function_name(const void *kernel);
-/* Set the address and the bytes of a device's variable by that of the host; each may be NULL. */
-cudaError_t runtime_variable(const void *symbol, CUdeviceptr *address, size_t *size);
-/* Set *place to bytes of a device's variable, which it must have. */
-cudaError_t runtime_variable_bytes(const void *symbol, size_t offset, size_t count, void **place);
-/* Let the host's pointers of managed variables point to their memory. A context is current. */
-cudaError_t runtime_place_managed(void);
-/* Let the next runtime_place_managed do it again, because a device was reset. */
-void runtime_forget_managed(void);
 
 /* ---- properties.c */
 
@@ -87,7 +37,6 @@ typedef struct {
 
 #define FIELD(structure, field, attribute)                                                         \
     {offsetof(struct structure, field), sizeof((struct structure *)NULL)->field, attribute}
-void runtime_set_field(void *structure, const Field *field, int value);
 
 /* ---- what each function does */
 

@@ -1,6 +1,7 @@
 /* The earlier forms of functions: those of CUDA 12 whose edges have no data, and those of CUDA 10.
  */
 #include "cuda_standin.h"
+#include "prototypes.h"
 
 #undef cuGraphAddDependencies
 #undef cuGraphAddNode

@@ -3,6 +3,7 @@
 #include <cuda.h> /* before the next line, which would rename the driver's functions too */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "runtime.h"
+#include "prototypes.h"
 
 #include "copies.c"
 #include "entry_points.c"
