@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -129,6 +130,42 @@ def test_no_compiler_and_no_folder_of_triton_is_needed(files: Path) -> None:
     strict = {"DEVMOD_TRITON": f"{files / 'k.devmod'}:strict", **MANAGER}
     lines = simulate("env", *BARE, sys.executable, *QUIET, PROGRAM, **strict).splitlines()
     assert lines[1:] == ["compiles 0"]
+
+
+@pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "3.8.0", "3.9.0"])
+def test_each_version_is_served_without_a_compiler_and_a_folder_to_write(
+    version: str, environment: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Triton 3.6 compiles a launcher for each signature."""
+    own = environment(
+        *(f"triton=={version}", "devmod-workbench", "devmod-targets", "devmod-runtime"),
+        *("numpy", "cuda-bindings"),
+    )
+    python = str(own.python)
+    torch = f"PYTHONPATH={Path(FOLDER, 'torch_for_triton')}"
+    program = (python, *QUIET, PROGRAM)
+    record = ("-m", "devmod", "triton", "record", "-o", str(tmp_path / "k.json"), "--")
+    jit = f"TRITON_CACHE_DIR={tmp_path / 'jit'}"
+    lines = simulate("env", torch, jit, python, *record, *program).splitlines()
+    digest = lines[0]
+    assert lines[1:] == ["compiles 3", f"{tmp_path / 'k.json'}: 3 kernels"]
+    targets = ("-t", "cuda -arch=compute_90", "-t", "rocm -arch=gfx942")
+    words = (str(tmp_path / "k.json"), *targets, "-I", FOLDER, "-o", str(tmp_path / "k.devmod"))
+    own.run("-m", "devmod", "triton", "build", *words)
+
+    bare = ("env", *BARE, "PATH=/missing", torch)
+    strict = {"DEVMOD_TRITON": f"{tmp_path / 'k.devmod'}:strict", **MANAGER}
+    assert simulate(*bare, *program, **strict).splitlines() == [digest, "compiles 0"]
+    # The library of AMD's driver has the path of HIP's.
+    folder = tmp_path / "rocm of this machine"
+    folder.mkdir()
+    hip = str(folder / "libamdhip64.so")
+    source = str(Path(FOLDER, "libamdhip64.c"))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", hip, source], check=True)
+    launch = [*bare[1:], f"TRITON_LIBHIP_PATH={hip}", *map("=".join, strict.items())]
+    command = ["env", *launch, python, *QUIET, str(Path(FOLDER, "triton_amd.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "compiles 0\n", done.stderr
 
 
 #: A project whose wheel has kernels of Triton, beside tests/simulated/triton_packaged.py.

@@ -9,6 +9,8 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
+from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from devmod_readers.triton import (
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import input_files
 from devmod_targets.triton import driver_library
-from devmod_targets.triton.driver_library import build_library
+from devmod_targets.triton.driver_library import build_libraries
 from devmod_workbench._cli import main
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
@@ -185,11 +187,60 @@ def test_the_library_of_the_driver_loads_that_of_cuda(
     monkeypatch.delenv("CC")
     if not any(map(shutil.which, ("gcc", "clang", "cc"))):
         pytest.skip("no C compiler is installed")
-    source = tmp_path / "driver.c"
-    source.write_text("int cuInit(unsigned);\nint start(void) { return cuInit(0); }\n")
-    monkeypatch.setattr(driver_library, "driver_source", lambda _: str(source))
-    (data,) = build_library(["cuda -arch=sm_90"]).values()
+    source = "int cuInit(unsigned);\nint start(void) { return cuInit(0); }\n"
+    monkeypatch.setattr(driver_library, "driver_source", lambda *_: source)
+    libraries, lines = build_libraries(["cuda -arch=sm_90"], [], 1, cache=False)
+    (data,) = libraries.values()
+    assert not lines
     assert b"\0libcuda.so.1\0" in data
+
+
+def test_a_file_of_triton_3_6_has_the_launcher_of_each_signature(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those for AMD have a place for the path of HIP's library."""
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    if not any(map(shutil.which, ("gcc", "clang", "cc"))) or not headers.exists():
+        pytest.skip("no C compiler, or no header of Python, is installed")
+    search = "_get_path_to_hip_runtime_dylib"
+    nvidia = import_module("triton.backends.nvidia.driver")
+    amd = import_module("triton.backends.amd.driver")
+
+    def launcher(constants: Any, signature: Any, descriptors: Any) -> str:
+        assert not constants
+        assert not descriptors
+        return f'#include "cuda.h"\nconst char *types = "{list(signature.values())}";\n'
+
+    def launcher_of_amd(_constants: Any, signature: Any, size: int, _descriptors: Any) -> str:
+        path = getattr(amd, search)()
+        return f'const char *path = "{path}";\nconst char *types = "{len(signature)} {size}";\n'
+
+    monkeypatch.setattr(nvidia, "make_launcher", launcher, raising=False)
+    monkeypatch.setattr(amd, "make_launcher", launcher_of_amd, raising=False)
+    before = getattr(amd, search)
+    types = ["*fp32", "*fp32", "*fp32", "i32", "constexpr"]
+    half = ["*fp32", "*fp16", "*fp32", "i32", "constexpr"]
+    path = "/*py_libhip_search_path*/"
+    sources = [launcher({}, dict(enumerate(each)), None) for each in (types, half)]
+    sources.append(f'const char *path = "{path}";\nconst char *types = "5 32";\n')
+    other = ADD._replace(arguments={**ARGUMENTS, "BLOCK": {"value": 512}})
+    more = ADD._replace(arguments={**ARGUMENTS, "y": "*fp16:16"})
+    write(version, ADD, other, more)
+    assert build("k.json", *TARGETS, "-o", "k.devmod") == 0
+    assert getattr(amd, search) is before
+    (loader,) = (each for each in devmod.load("k.devmod").imports if each.kind == "const_loader")
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    names = {f"__triton_launcher.{sha256(each.encode()).hexdigest()[:32]}" for each in sources}
+    found = {name.removesuffix(suffix) for name in loader.functions}
+    assert {name for name in found if name.startswith("__triton")} == names
+    assert sorted(name.partition(".")[0] for name in found - names) == ["cuda_utils", "hip_utils"]
+    texts = {name: bytes(memoryview(loader[name]()[0])) for name in loader.functions}
+    assert sum(path.ljust(4096, "/").encode() + b"\0" in each for each in texts.values()) == 2
+    assert sum(b"'*fp16'" in each for each in texts.values()) == 1
+    # Again, from the cache: the same bytes.
+    monkeypatch.delattr(driver_library, "run_program")
+    assert build("k.json", *TARGETS, "-o", "again.devmod") == 0
+    assert Path("again.devmod").read_bytes() == Path("k.devmod").read_bytes()
 
 
 @pytest.mark.usefixtures("no_compiler")

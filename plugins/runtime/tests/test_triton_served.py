@@ -93,9 +93,10 @@ def module(
     }
     fmt = changes.pop("fmt", "ptx")
     recorded = changes.pop("recorded", {})
+    metadata = changes.pop("metadata", {})
     parts = parts_of(**fields | changes)
     text = json.dumps(
-        {"parts": parts._asdict() | recorded, "metadata": {"name": name, "shared": 0}}
+        {"parts": parts._asdict() | recorded, "metadata": {"name": name, "shared": 0} | metadata}
     )
     info = devmod.FunctionInfo(name, ["handle", "int32"])
     fmap = {f"{name}.{parts.identity}": info}
@@ -376,18 +377,84 @@ def test_kernels_are_in_memory_where_no_temporary_folder_can_be_written() -> Non
     assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["b'1'", "/dev/shm/"], "")
 
 
+#: Look up a library of a driver, as Triton does before it compiles one.
+LIBRARY = """
+import kernels_of_test as k
+from triton.runtime import build, driver
+k.add.launch("*fp32", "i32")
+path = build.library({source!r}, {name!r})
+print(path and open(path, "rb").read())
+"""
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+
+def library_of(stem: str, source: str, content: bytes) -> Any:
+    """Return the module with a library for a source, as `devmod triton build` makes it."""
+    name = f"{stem}.{sha256(source.encode()).hexdigest()[:32]}{SUFFIX}"
+    return devmod.const_loader({name: content}, {name: [name]})
+
+
 def test_a_machine_without_a_c_compiler_takes_the_library_of_the_driver() -> None:
-    source = Path(STAND_IN, "triton/backends/nvidia/driver.c").read_bytes()
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    name = f"cuda_utils.{sha256(source).hexdigest()[:32]}{suffix}"
-    script = (
-        "from triton.runtime import driver\ndriver.get_current_target()\n"
-        "print(driver.library and driver.library[0] and open(driver.library[0]).read())\n"
-    )
-    for each, expected in ((name, "library"), (name.replace(suffix, ".other.so"), "None")):
-        library = devmod.const_loader({each: b"library"}, {each: [each]})
-        write("k.devmod", module("add", b"1"), library)
+    source = Path(STAND_IN, "triton/backends/nvidia/driver.c").read_text()
+    script = LIBRARY.format(source=source, name="cuda_utils")
+    for each, expected in ((source, "b'library'"), (f"{source} ", "None")):
+        write("k.devmod", module("add", b"1"), library_of("cuda_utils", each, b"library"))
         assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == ([expected], "")
+
+
+def test_the_library_of_amds_driver_gets_the_path_of_this_machine() -> None:
+    source = Path(STAND_IN, "triton/backends/amd/driver.c").read_text()
+    place = b"/*py_libhip_search_path*/".ljust(4096, b"/")
+    library = library_of("hip_utils", source, b"<" + place + b"\0>")
+    write("k.devmod", module("add", b"1"), library)
+    script = LIBRARY.format(source="with the path", name="hip_utils")
+    path = b"/opt/r\xc3\xb6cm/libamdhip64.so"
+    expected = [str(b"<" + path.ljust(4096, b"\0") + b"\0>")]
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (expected, "")
+
+
+@pytest.mark.parametrize("backend", ["cuda", "hip"])
+def test_the_launcher_of_a_signature_is_served_to_triton_3_6(backend: str) -> None:
+    fields: dict[str, Any] = {"target": SimpleNamespace(backend=backend, arch=90, warp_size=32)}
+    text, source = ("{0: '*fp32', 1: 'i32'} None",) * 2
+    before = (
+        "from triton.backends.nvidia import driver\n"
+        "driver.make_launcher = lambda constants, *rest: ' '.join(map(str, rest))\n"
+    )
+    if backend == "hip":
+        text = "{0: '*fp32', 1: 'i32'} 64 None /opt/röcm/libamdhip64.so"
+        source = text.replace("/opt/röcm/libamdhip64.so", "/*py_libhip_search_path*/")
+        before = (
+            "from triton.runtime import driver as d\nd.target.backend = 'hip'\n"
+            "from triton.backends.amd import driver\n"
+            "path = driver._get_path_to_hip_runtime_dylib()\n"
+            "driver.make_launcher = lambda constants, *rest: ' '.join(map(str, (*rest, path)))\n"
+        )
+    script = before + LIBRARY.format(source=text, name="__triton_launcher")
+    other = before + LIBRARY.format(source=text.replace("i32", "i64"), name="__triton_launcher")
+    kernel = module("add", b"1", metadata={"warp_size": 64}, **fields)
+    write("k.devmod", kernel, library_of("__triton_launcher", source, b"launcher"))
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["b'launcher'"], "")
+    assert run(other, DEVMOD_TRITON="k.devmod", **MANAGER) == (["None"], "")
+
+
+@pytest.mark.row("R60")
+def test_a_damaged_library_is_compiled_and_an_error_where_files_alone_serve(folder: Path) -> None:
+    source = Path(STAND_IN, "triton/backends/nvidia/driver.c").read_text()
+    script = LIBRARY.format(source=source, name="cuda_utils")
+    library = library_of("cuda_utils", source, b"the code of this library")
+    write("k.devmod", module("add", b"1"), library)
+    path = folder / "k.devmod"
+    path.write_bytes(path.read_bytes().replace(b"this library", b"that library"))
+    lines, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["None"]
+    assert error.startswith(
+        f"devmod: Triton compiled 1 kernel not in 'k.devmod': the library cuda_utils: {str(path)!r}: "
+    )
+    guarded = script.replace("\n", "\n    ").replace("    \n", "\n")
+    script = f"try:{guarded}pass\nexcept Exception as error:\n    print(type(error).__name__)\n"
+    lines, error = run(script, DEVMOD_TRITON=f"k.devmod{os.pathsep}strict", **MANAGER)
+    assert (lines, error) == (["FormatError"], "")
 
 
 def test_other_hooks_and_another_cache_stay() -> None:

@@ -84,8 +84,15 @@ TARGETS_VARIABLE = "DEVMOD_TRITON_TARGETS"
 MANAGER = {"TRITON_CACHE_MANAGER": "devmod_runtime.triton:CacheManager"}
 #: Triton's own package, whose version an identity has.
 _TRITON = "triton"
-#: The library that Triton compiles for its driver of CUDA. That of AMD's has a path of the machine.
-DRIVER_LIBRARY = "cuda_utils"
+#: The libraries that Triton compiles for its drivers, by its names of backends, with the folders
+#: of their sources in triton.backends.
+DRIVERS = {"cuda": ("cuda_utils", "nvidia"), "hip": ("hip_utils", "amd")}
+#: The library that Triton 3.6 compiles for each signature.
+LAUNCHER = "__triton_launcher"
+#: What the sources for AMD have in place of the path of HIP's library, which is the machine's; and
+#: what a library of a file has there. The text is as long as a path may be.
+HIP_PATH = "/*py_libhip_search_path*/"
+HIP_PLACE = HIP_PATH.ljust(4096, "/")
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
 
 
@@ -450,18 +457,50 @@ def parts_of(
     )
 
 
-def driver_source(triton: ModuleType) -> str:
-    """Return the path of the source of Triton's driver of CUDA."""
-    return os.path.join(str(triton.__path__[0]), "backends", "nvidia", "driver.c")
+def driver_source(triton: ModuleType, backend: str) -> str:
+    """Return the source of the library of a driver of Triton."""
+    path = os.path.join(str(triton.__path__[0]), "backends", DRIVERS[backend][1], "driver.c")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
-def driver_library_name(source: str) -> str:
-    """Return the name of the driver's library in a file: it fits one source, which is at a path,
-    one ABI of Python and one platform.
+def launcher_source(driver: ModuleType, parts: Parts, metadata: Mapping[str, Any]) -> str:
+    """Return the source of the library that Triton 3.6 compiles for the signature of a kernel; ""
+    with a later Triton, which has one launcher for all.
+
+    Parameters
+    ----------
+    driver
+        Triton's module of the driver.
+    parts, metadata
+        What a file has of the kernel.
     """
-    with open(source, "rb") as file:
-        digest = sha256(file.read()).hexdigest()[:IDENTITY]
-    return f"{DRIVER_LIBRARY}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    make = getattr(driver, "make_launcher", None)
+    if make is None:
+        return ""
+    arguments = json.loads(parts.arguments).values()
+    signature = {number: _type_in(argument) for number, argument in enumerate(arguments)}
+    descriptors = metadata.get("tensordesc_meta")
+    if parts.target.startswith("hip"):
+        return str(make({}, signature, metadata["warp_size"], descriptors))
+    return str(make({}, signature, descriptors))
+
+
+def _type_in(argument: Any) -> Any:
+    """Return the type in Triton's signature of an argument of a record."""
+    if isinstance(argument, dict):
+        return "constexpr"
+    if isinstance(argument, list):
+        return tuple(map(_type_in, argument))
+    return argument.partition(":")[0]
+
+
+def library_name(stem: str, source: str) -> str:
+    """Return the name of a library in a file: it fits one source, one ABI of Python and one
+    platform.
+    """
+    digest = sha256(source.encode()).hexdigest()[:IDENTITY]
+    return f"{stem}.{digest}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def _digest(path: Any) -> str:

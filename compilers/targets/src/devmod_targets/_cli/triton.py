@@ -77,6 +77,7 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
     With -t, each is also compiled for the targets, in the process that launches it. So the file has
     functions without an import path too, such as those inside of other functions.
     """
+    from devmod.worker import processors
     from devmod_readers.triton import MANAGER, RECORD_VARIABLE, TARGETS_VARIABLE, read_record
     from devmod_targets.triton.package import compiled_in, constants_of, variants_of, write
 
@@ -109,10 +110,11 @@ def record(words: tuple[str, ...], output: Path, targets: tuple[str, ...]) -> in
                 "Give a command that launches kernels, on a GPU or below `devmod simulate`"
             )
         elif variants:
-            constants, problems = constants_of(variants, run.choices)
+            compiled = compiled_in(folder)
+            constants, problems = constants_of(variants, compiled, run.choices, processors())
             for line in problems:
                 echo(line)
-            write(str(output), compiled_in(folder), constants)
+            write(str(output), compiled, constants)
             count = count_text(len(run.kernels), "kernel")
             echo(f"{output}: {size(output.stat().st_size)}, {count}")
         else:
@@ -230,10 +232,9 @@ def build(
     counts: dict[str, list[Any]] = {target: [0, 0.0] for target in variants}
     data = []
     failures = 0
+    workers = workers or processors()
     with noting_interrupts(output), importing_from(*folders, os.getcwd()):
-        for kernel, target, outcome in compile_all(
-            kernels, variants, workers or processors(), cache=not no_cache
-        ):
+        for kernel, target, outcome in compile_all(kernels, variants, workers, cache=not no_cache):
             if outcome.error:
                 failures += 1
                 echo(f"failed for {target}: {kernel}: {outcome.message}")
@@ -243,7 +244,7 @@ def build(
             counts[target][1] += outcome.seconds
         if not data:
             raise FormatError(f"{output} was not written: no kernel could be compiled")
-        constants, problems = constants_of(variants, choices)
+        constants, problems = constants_of(variants, data, choices, workers, cache=not no_cache)
         written = write(str(output), data, constants, compress)
     if not quiet:
         for line in problems:

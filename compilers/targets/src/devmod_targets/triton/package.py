@@ -2,8 +2,8 @@
 devmod.
 
 Each kernel is a module of its own. Its function has the name ``add.IDENTITY``, and its source
-"json" has the parts of the identity and Triton's metadata. The library that Triton compiles for
-its driver is a constant, and so are the choices of autotune.
+"json" has the parts of the identity and Triton's metadata. The libraries that Triton compiles for
+its drivers are constants, and so are the choices of autotune.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from devmod_targets.build.plan import Job
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
 from devmod_targets.interop.triton import payload_of
-from devmod_targets.triton.driver_library import build_library
+from devmod_targets.triton.driver_library import build_libraries
 from devmod_targets.triton.kernels import (
     compile_specialization,
     find_function,
@@ -110,17 +110,17 @@ def importing_from(*folders: str) -> Iterator[None]:
 
 
 def constants_of(
-    variants: Sequence[str], choices: Sequence[Choice]
+    variants: Sequence[str],
+    kernels: Sequence[bytes],
+    choices: Sequence[Choice],
+    workers: int,
+    *,
+    cache: bool = True,
 ) -> tuple[dict[str, bytes], list[str]]:
-    """Return the constants of a file: the library of Triton's driver, and the choices of autotune
-    for the processors of the targets. Where the library cannot be compiled there is a line.
+    """Return the constants of a file: the libraries of Triton's drivers, and autotune's choices for
+    the processors of the targets. There is a line for each reason why a library is missing.
     """
-    lines = []
-    constants = {}
-    try:
-        constants = build_library(variants)
-    except DevmodError as error:
-        lines.append(str(error))
+    constants, lines = build_libraries(variants, kernels, workers, cache=cache)
     processors = {processor_text(Target.parse(each)) for each in variants}
     own = [each for each in choices if each.gpu.rpartition(":")[0] in processors]
     if own:
@@ -169,7 +169,7 @@ def record_modules(
     if not data:
         reasons = "; ".join(lines[:3]) or "they have none"
         raise FormatError(f"no kernel of {list_names(paths)} could be compiled: {reasons}")
-    constants, problems = constants_of(variants, choices)
+    constants, problems = constants_of(variants, data, choices, workers, cache=cache)
     return modules_of(data, constants), [*lines, *problems]
 
 

@@ -143,7 +143,7 @@ def manager_class() -> Any:
             return self._own
 
         def get_file(self, filename: str) -> str | None:
-            path: str | None = server.library(filename)
+            path: str | None = server.library(self._key, filename)
             return path or self._cache().get_file(filename)
 
         def put(self, data: Any, filename: str, binary: bool = True) -> str:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from hashlib import sha256
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -25,13 +26,17 @@ from devmod.errors import (
 from devmod.plugins import registered
 from devmod_readers.triton import (
     CHOICES,
-    DRIVER_LIBRARY,
+    DRIVERS,
+    HIP_PATH,
+    HIP_PLACE,
     IDENTITY,
+    LAUNCHER,
     Parts,
     UnsupportedError,
-    driver_library_name,
     driver_source,
     function_name,
+    launcher_source,
+    library_name,
     read_choices,
 )
 from devmod_runtime._triton.choices import Choices
@@ -74,6 +79,8 @@ class Server:
         self._modules: dict[str, list[Any]] = {}
         self._names: dict[str, list[Any]] = {}
         self._libraries: dict[str, Any] = {}
+        #: By Triton's key: the names of the libraries of signatures.
+        self._launchers: dict[str, str] = {}
         #: Modules with choices of autotune that are not read yet, and those that are.
         self._unread: list[Any] = []
         self._choices = Choices()
@@ -184,6 +191,8 @@ class Server:
         if isinstance(answer, _Answer):
             # At once: another thread that has found the kernel may be reading it.
             self._answers[key] = answer
+            if self._libraries:
+                self._find_launcher(seen.parts, answer.metadata)
         else:
             # Triton's key may be that of another kernel: it has no values of defaults.
             self._answers.pop(key, None)
@@ -313,19 +322,50 @@ class Server:
             return None
         return self._choices.find(tuner, named, configs)
 
-    # -- the library of Triton's driver
+    # -- the libraries of Triton's drivers
 
-    def library(self, file: str) -> str | None:
-        """Return the path of the library of Triton's driver, if the files have it for this
+    def _find_launcher(self, parts: Parts, metadata: Mapping[str, Any]) -> None:
+        """Find the library for the signature of a kernel, which Triton 3.6 compiles."""
+        backend = parts.target.partition(":")[0]
+        driver = import_module(f"triton.backends.{DRIVERS[backend][1]}.driver")
+        source = launcher_source(driver, parts, metadata)
+        if not source:
+            return
+        platform = import_module("triton.runtime.build").platform_key()
+        key = sha256(f"{source}{platform}".encode()).hexdigest()
+        if backend == "hip":
+            source = source.replace(_hip_path(), HIP_PATH)
+        key = import_module("triton.runtime.cache")._base32(key)
+        self._launchers[key] = library_name(LAUNCHER, source)
+
+    def library(self, key: str, file: str) -> str | None:
+        """Return the path of a library of Triton's drivers, if the files have it for this
         Python.
         """
-        if file.partition(".")[0] != DRIVER_LIBRARY or not self._libraries:
+        if not self._libraries:
             return None
-        name = driver_library_name(driver_source(import_module("triton")))
+        stem = file.partition(".")[0]
+        name = self._launchers.get(key, "")
+        for backend, (library, _) in DRIVERS.items():
+            if stem == library:
+                name = library_name(stem, driver_source(import_module("triton"), backend))
         module = self._libraries.get(name)
         if module is None:
             return None
-        return _write(self.folder(), file, _constant(module, name))
+        try:
+            data = _constant(module, name)
+        except DevmodError as error:
+            if STRICT in words():
+                raise
+            self._report_at_end()
+            self.compiled[f"the library {stem}"] = str(error)
+            return None
+        place = HIP_PLACE.encode()
+        if place in data:
+            data = data.replace(place, os.fsencode(_hip_path()).ljust(len(place), b"\0"))
+        folder = os.path.join(self.folder(), key)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return _write(folder, file, data)
 
     # -- the folder
 
@@ -398,6 +438,11 @@ class Server:
                 ),
                 file=sys.stderr,
             )
+
+
+def _hip_path() -> str:
+    """Return the path of HIP's library, as Triton finds it."""
+    return str(import_module("triton.backends.amd.driver")._get_path_to_hip_runtime_dylib())
 
 
 def _entry_of(module: Any) -> dict[str, Any]:
