@@ -410,6 +410,18 @@ def test_a_manifest_has_the_kernels_of_a_record(
     assert main([*allowed]) == 0
     captured = capsys.readouterr()
     assert "the file has no library of Triton's driver" in captured.err
+    kilobytes = r"kernels\.devmod: [\d.]+ kB, "
+    assert re.fullmatch(rf"{kilobytes}3 kernels of Triton's records\n", captured.out)
+    assert main([*allowed, "--plan"]) == 0
+    rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [tuple(filter(None, map(str.strip, row))) for row in rows] == [
+        ("k.json", "k.json", "cuda -arch=compute_90", "compile"),
+        ("k.json", "k.json", "cuda -arch=sm_90", "compile"),
+        ("k.json", "k.json", "rocm -arch=gfx1100", "compile"),
+    ]
+    assert main([*allowed, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["jobs"], report["triton_kernels"]) == ([], 3)
     found = devmod.load("kernels.devmod").imports
     assert sorted((each.kind, each.format) for each in found) == [
         ("cuda", "cubin"),

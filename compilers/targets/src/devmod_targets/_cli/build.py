@@ -200,11 +200,12 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> 
     path = os.path.relpath(result.output)
     if result.written or result.failures or dry_run:
         targets = dict.fromkeys(each.job.target for each in result.results)
-        print_table(
-            ("target", "compiled", "cached", "failed", "CPU seconds"),
-            [_row(result, target) for target in targets],
-            marks=((r"^[a-z]\w*", "kind"),),
-        )
+        if targets:
+            print_table(
+                ("target", "compiled", "cached", "failed", "CPU seconds"),
+                [_row(result, target) for target in targets],
+                marks=((r"^[a-z]\w*", "kind"),),
+            )
     if dry_run and not result.failures:
         echo(f"{path} was not written, for --dry-run: {result.summary}")
     elif result.written:

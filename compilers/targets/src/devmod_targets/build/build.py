@@ -182,6 +182,7 @@ class _Build:
         self._progress = progress
         self._tasks = [Task(job) for job in plan.jobs]
         self._problems: list[str] = []
+        self._triton_kernels = 0
         self._entries: Entries | None = None
 
     def run(self, cache: _Cache, dask: str, or_local: bool, partial: bool) -> BuildResult:
@@ -434,6 +435,7 @@ class _Build:
             check_main(built)
         left_out = self._save(built, modules, complete=complete)
         result.written = True
+        result.triton_kernels = self._triton_kernels
         for text in left_out:
             self._report(text)
         result.problems = tuple(self._problems)
@@ -455,6 +457,7 @@ class _Build:
                 if self._plan.triton_targets:
                     own, lines = self._record_modules()
                     nodes += own
+                    self._triton_kernels = sum(each.kind != "const_loader" for each in own)
                 left_out = save_bundle(
                     self._plan, nodes, self._output, self._within, complete=complete
                 )
@@ -486,7 +489,7 @@ class _Build:
 
 def rows_of(plan: Plan, cache: _Cache = True) -> list[tuple[str, str, str, str]]:
     """Return the kernel, the source, the target and the status of each job: "cached", "compile", or
-    "missing" without a source.
+    "missing" without a source. A record of Triton's kernels is both kernel and source.
     """
     clear_caches()
     entries = open_entries(cache)
@@ -502,6 +505,9 @@ def rows_of(plan: Plan, cache: _Cache = True) -> list[tuple[str, str, str, str]]
         except OSError:
             status = "missing"
         rows.append((job.kernel, job.source, job.target, status))
+    for record in plan.manifest.triton_records:
+        status = "compile" if os.path.exists(below(plan.manifest.folder, record)) else "missing"
+        rows += [(record, record, target, status) for target in plan.triton_targets]
     return rows
 
 

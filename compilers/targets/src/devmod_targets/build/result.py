@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from devmod import Module
 from devmod.backend import walk
-from devmod.errors import CompileError, with_log
+from devmod.errors import CompileError, count_text, with_log
 from devmod_targets.build.error_texts import kernel_text
 from devmod_targets.build.options import Strings
 from devmod_targets.build.plan import Job
@@ -119,6 +119,9 @@ class BuildResult:
         The results in the order of the plan.
     problems : tuple of str
         Warnings about the build itself, such as a damaged entry of the cache.
+    triton_kernels : int
+        The number of kernels of Triton's records in the bundle. One for two architectures counts
+        twice.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class BuildResult:
         self.problems = problems
         self._modules = modules
         self.written = False
+        self.triton_kernels = 0
 
     def __repr__(self) -> str:
         return f"<BuildResult {self.output!r}: {self.summary}>"
@@ -166,10 +170,14 @@ class BuildResult:
 
     @property
     def summary(self) -> str:
-        """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
+        """The number of jobs by status, "3 compiled, 2 from the cache, 1 failed", and that of the
+        kernels of Triton's records.
+        """
         counts = Counter(each.status for each in self.results)
         words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
         parts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
+        if self.triton_kernels:
+            parts.append(f"{count_text(self.triton_kernels, 'kernel')} of Triton's records")
         return ", ".join(parts) or "no jobs"
 
     def raise_for_failures(self) -> None:
@@ -190,6 +198,7 @@ class BuildResult:
             "written": self.written,
             "jobs": [_job_to_dict(each) for each in self.results],
             "problems": list(self.problems),
+            "triton_kernels": self.triton_kernels,
         }
 
 
