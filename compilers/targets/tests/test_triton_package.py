@@ -28,7 +28,8 @@ from devmod_readers.triton import (
 )
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import input_files
-from devmod_targets.triton import driver_library
+from devmod_targets.build.result import Outcome
+from devmod_targets.triton import driver_library, package
 from devmod_targets.triton.driver_library import build_libraries
 from devmod_workbench._cli import main
 
@@ -285,6 +286,21 @@ def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
     assert build("broken.json", "-t", "cuda -arch=sm_90", "-o", "none.devmod") == 1
     assert "none.devmod was not written: no kernel could be compiled" in capsys.readouterr().err
     assert not Path("none.devmod").exists()
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_compile_that_ends_its_process_is_a_line(
+    version: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Triton's compiler ends the process for some types that a person may write."""
+    write(version, ADD)
+    killed = Outcome(error="WorkerError", message="the worker process ended")
+    monkeypatch.setattr(package.Pool, "run", lambda _pool, jobs: enumerate([killed for _ in jobs]))
+    assert build("k.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod") == 1
+    assert capsys.readouterr().out == (
+        f"failed for cuda -arch=sm_90: {ADD}: Triton crashed, or the machine has too little memory. Correct the types in the record, or "
+        "record again; or try fewer processes (-j 1)\n"
+    )
 
 
 @pytest.mark.usefixtures("no_compiler")

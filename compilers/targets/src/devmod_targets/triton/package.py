@@ -50,6 +50,11 @@ _FORMAT = "devmod triton 1"
 #: Fields of Triton's metadata that are the machine's.
 _DROPPED = ("hash", "extern_libs")
 _PARTS = ".part"
+#: Triton ends its process for some types that no launch has.
+_CRASH = (
+    "Triton crashed, or the machine has too little memory. Correct the types in the record, or record again; or try fewer processes "
+    "(-j 1)"
+)
 
 
 def variants_of(targets: Sequence[str]) -> list[str]:
@@ -188,6 +193,8 @@ def compile_all(
             pairs.append((kernel, target))
     with Pool(workers, compile_job, cache=cache) as pool:
         for number, outcome in pool.run(jobs):
+            if outcome.error == "WorkerError":
+                outcome = outcome._replace(message=_CRASH)
             yield (*pairs[number], outcome)
 
 
