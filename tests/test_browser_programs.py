@@ -224,7 +224,7 @@ def test_repeats(device: BrowserDevice) -> None:
     f = device.program(repeats.file_of(devmod.repeat("more - 1", "i", step), "webgpu"), "p")
     refused = "the webgpu program 'p': "
     for more, text in (
-        (0, "the repeat of 'i' has more - 1 turns, and that is -1"),
+        (0, "the repeat of 'i' has more - 1 turns, and that is -1 with more=0"),
         (2**20 + 2, "its repeats have 1048577 launches, and a call has at most 1048576"),
     ):
         with pytest.raises(AssertionError, match=f"ArgumentError: {re.escape(refused + text)}\n"):

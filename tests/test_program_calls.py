@@ -602,7 +602,7 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "a requirement": (
         lambda device: (X[:, :6].copy(), W[:6]),
         {},
-        "it requires columns % 4 == 0, and that is 2 == 0",
+        "it requires columns % 4 == 0, and that is 2 == 0 with columns=6",
     ),
     "a length": (
         lambda device: (X, W[:4]),

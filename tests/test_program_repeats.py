@@ -254,7 +254,7 @@ def test_a_call_refuses_a_count_before_its_first_launch() -> None:
     f = program([devmod.repeat("more - 1", "i", STEP.format("i // (i - 3)"))], "opencl")
     y = np.full_like(X, 3)
     for f_, more, text in (
-        (f, 0, refused + "the repeat of 'i' has more - 1 turns, and that is -1"),
+        (f, 0, refused + "the repeat of 'i' has more - 1 turns, and that is -1 with more=0"),
         (f, 5, refused + "step 1 ('cell'): i // (i - 3) divides by zero"),
         (
             f,

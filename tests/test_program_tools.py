@@ -192,7 +192,7 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(
     )
     assert call(capsys, "verify", file, "normalize", "columns=7")[1:] == (
         "",
-        "devmod: error: the opencl program 'normalize': it requires columns % 4 == 0, and that is 3 == 0\n",
+        "devmod: error: the opencl program 'normalize': it requires columns % 4 == 0, and that is 3 == 0 with columns=3\n",
     )
 
 
@@ -655,7 +655,7 @@ def test_bench_measures_a_program_by_lengths(capsys: pytest.CaptureFixture[str],
     benchmark = devmod.bench(
         devmod.load(file), names, arguments={"columns": 6}, threads=64, repeat=1
     )
-    text = "the opencl program 'normalize': it requires columns % 4 == 0, and that is 2 == 0"
+    text = "the opencl program 'normalize': it requires columns % 4 == 0, and that is 2 == 0 with columns=6"
     problems = {each.function: each.problem for each in benchmark.measurements}
     assert problems == {"normalize": text, "square_sums": "", "scale": ""}
     table = str(benchmark).splitlines()
@@ -1000,7 +1000,7 @@ def test_inspect_has_the_bytes_of_temporaries(
         (["--lengths", "rows=64"], "the program 'normalize': it also needs 'columns'"),
         (
             ["--lengths", "rows=64,columns=6"],
-            "the program 'normalize': it requires columns % 4 == 0, and that is 2 == 0",
+            "the program 'normalize': it requires columns % 4 == 0, and that is 2 == 0 with columns=6",
         ),
         (
             ["scale", "--lengths", "rows=64"],

@@ -634,7 +634,11 @@ def test_an_update_whose_elements_share_memory_is_refused(
             [torch.ones(2, 3), torch.ones(3, device="meta")],
             "the program 'weigh': the argument 'w' is on meta, and 'x' on cpu; expected one device: w.to('cpu')",
         ),
-        ("ramp", [3], "the opencl program 'ramp': it requires n % 2 == 0, and that is 1 == 0"),
+        (
+            "ramp",
+            [3],
+            "the opencl program 'ramp': it requires n % 2 == 0, and that is 1 == 0 with n=3",
+        ),
         (
             "ramp",
             [-2],

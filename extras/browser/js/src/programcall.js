@@ -433,6 +433,20 @@ export function checkSize(declared, bytes, exact, lengths, error) {
  */
 
 /**
+ * Return the values of the names inside expressions, for a message: " with columns=6". An
+ * expression that is a name has its value in the message already.
+ * @param {Expression[]} expressions
+ * @param {ReadonlyMap<string, bigint>} values
+ * @returns {string}
+ */
+export function givenValues(expressions, values) {
+  const inside = expressions.filter((each) => typeof each !== "string");
+  const names = [...new Set(inside.flatMap((each) => [...namesIn(each)]))];
+  if (!names.length) return "";
+  return ` with ${names.map((name) => `${name}=${values.get(name)}`).join(", ")}`;
+}
+
+/**
  * Return the shapes of a call. Throw ArgumentError if the program requires others.
  * @param {Program} program
  * @param {ReadonlyMap<string, bigint>} values The values of the names.
@@ -451,7 +465,7 @@ export function shapesOf(program, values, limits, error) {
     const [one, other] = [number(left), number(right)];
     if (COMPARISONS[name]?.(one, other)) continue;
     throw error(
-      `it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}`,
+      `it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}${givenValues([left, right], values)}`,
     );
   }
   const measured = program

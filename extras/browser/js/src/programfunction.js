@@ -31,6 +31,7 @@ import {
   bindNames,
   checkSize,
   fixedProblem,
+  givenValues,
   measure,
   readArguments,
   readLength,
@@ -567,7 +568,9 @@ class Runner {
         (reason) => this.#error(`${text}: ${reason}`),
       );
       if (count < 0n)
-        throw this.#error(`${text} has ${expressionText(each.count)} turns, and that is ${count}`);
+        throw this.#error(
+          `${text} has ${expressionText(each.count)} turns, and that is ${count}${givenValues([each.count], values)}`,
+        );
       result.set(each, Number(count));
     }
     let total = 0n;

@@ -186,7 +186,19 @@ def _check_requirements(program: Program, values: Values, error: Error) -> None:
             raise error(f"requires: {problem}", "") from None
         if not COMPARISONS[name](one, two):
             text = f"{expression_text(left)} {name} {expression_text(right)}"
-            raise error(f"it requires {text}, and that is {one} {name} {two}", "")
+            numbers = f"{one} {name} {two}{_given_values((left, right), values)}"
+            raise error(f"it requires {text}, and that is {numbers}", "")
+
+
+def _given_values(expressions: Sequence[Any], values: Values) -> str:
+    """Return the values of the names inside expressions, for a message: " with columns=6". An
+    expression that is a name has its value in the message already.
+    """
+    inside = [each for each in expressions if not isinstance(each, str)]
+    names = dict.fromkeys([name for each in inside for name in names_in(each)])
+    if not names:
+        return ""
+    return " with " + ", ".join([f"{name}={values[name]}" for name in names])
 
 
 def lengths_of(given: Mapping[str, Any], error: Error) -> dict[str, int]:
@@ -239,7 +251,8 @@ def count_turns(program: Program, values: Values, error: Error) -> dict[Repeat, 
             raise error(f"{text}: {problem}", "") from None
         if turns[repeat] < 0:
             expected = expression_text(repeat.turns)
-            raise error(f"{text} has {expected} turns, and that is {turns[repeat]}", "")
+            numbers = f"{turns[repeat]}{_given_values((repeat.turns,), values)}"
+            raise error(f"{text} has {expected} turns, and that is {numbers}", "")
     total = 0
     for around in program.repeats_of_steps():
         count = 1
