@@ -415,6 +415,12 @@ FORMS = "a number, random[64], zeros[8,8], fill:NUMBER[9], a file (.npy, .npz:KE
         (["y=zeros"], "y=zeros: it has no shape; give one, as in y=zeros[1024]"),
         (["y=zeros:flot[3]"], "y: 'flot' is not a type: expected a name such as "),
         (
+            ["y=zeros:float99[3]"],
+            "y=zeros:float99[3]: NumPy has no elements of type 'float99'; expected int8, uint8, int16, uint16, int32, uint32, "
+            "int64, uint64, float16, float32, float64, complex64, complex128, bool, or a type of ml_dtypes such as bfloat16. "
+            "Did you mean 'float64'?",
+        ),
+        (
             ["y=zeros[3,k]"],
             "y: expected positive whole numbers of up to 18 digits, such as 1024 or 1e6, got 'k'",
         ),

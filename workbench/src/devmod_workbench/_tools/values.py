@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from devmod import Local, Param
-from devmod.backend import replacing
+from devmod.backend import STRUCT_FORMATS, replacing
 from devmod.errors import (
     ArgumentError,
     DevmodError,
@@ -215,7 +215,13 @@ def _generated_type(name: str, match: re.Match[str], param: Param) -> NumPyType:
         except FormatError as error:
             raise ArgumentError(f"{name}: {error}", argument=name) from None
 
-    dtype = typed.dtype
+    try:
+        dtype = typed.dtype
+    except FormatError as error:
+        problem = str(error)
+        if typed is not param:
+            problem = _no_array_of(typed.type, problem)
+        raise ArgumentError(f"{name}={match[0]}: {problem}", argument=name) from None
     if dtype is not None:
         return dtype
     if param.kind == "image":
@@ -223,6 +229,17 @@ def _generated_type(name: str, match: re.Match[str], param: Param) -> NumPyType:
     raise ArgumentError(
         f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]",
         argument=name,
+    )
+
+
+def _no_array_of(type_: str, problem: str) -> str:
+    """Return why no array is made of elements of a type, which NumPy does not support."""
+    if pip_install("ml_dtypes") in problem:
+        return f"its type needs a package: {pip_install('ml_dtypes')}"
+    types = [each for each in STRUCT_FORMATS if each != "uint1"]
+    return (
+        f"NumPy has no elements of type {type_!r}; expected {', '.join(types)}, or a type of ml_dtypes such as bfloat16"
+        f"{did_you_mean(type_, types)}"
     )
 
 
