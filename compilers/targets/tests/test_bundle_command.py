@@ -361,7 +361,7 @@ def peak():
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 assert main(["bundle", "-q", *sys.argv[1:3], "-o", "small.devmod"]) == 0
 before = peak()
-assert main(["bundle", "-q", *sys.argv[3:5], "-o", "large.devmod"]) == 0
+assert main(["bundle", "-q", *sys.argv[3:5], "-o", "large.devmod"]) == int(sys.argv[5])
 print(peak() - before)
 """
 
@@ -373,7 +373,7 @@ def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
         info = {function: INFO["f"]}
         module = devmod.create_with_fallback("cuda", bytes(1 << 20) * 64, "cubin", info)
         devmod.save(module, f"{name}.devmod")
-    names = ("b.devmod", "b2.devmod", "c.devmod", "d.devmod")
+    names = ("b.devmod", "b2.devmod", "c.devmod", "d.devmod", "0")
     done = subprocess.run(
         [sys.executable, "-c", JOIN, *names],
         capture_output=True,
@@ -385,3 +385,32 @@ def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
     assert [each.save_to_bytes() for each in joined] == [
         devmod.load(f"{name}.devmod").save_to_bytes() for name in ("c", "d")
     ]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="VmHWM is Linux's")
+@pytest.mark.parametrize(
+    ("last", "functions", "code", "most"),
+    [
+        # MiB of the 128 that both have. Equal bytes have one digest, so none is read.
+        (b"same", ("f",), 0, 32),
+        # Bytes with another function, and the same kernel; then another kernel.
+        (b"same", ("f", "g"), 0, 96),
+        (b"else", ("f",), 2, 96),
+    ],
+)
+def test_large_kernels_of_one_name_are_compared_one_at_a_time(
+    last: bytes, functions: tuple[str, ...], code: int, most: int, files: list[devmod.Module]
+) -> None:
+    shutil.copy("b.devmod", "b2.devmod")
+    for name, end, own in (("c", b"same", ("f",)), ("d", last, functions)):
+        info = dict.fromkeys(own, INFO["f"])
+        module = devmod.create_with_fallback("cuda", bytes(1 << 20) * 64 + end, "cubin", info)
+        devmod.save(module, f"{name}.devmod")
+    names = ("b.devmod", "b2.devmod", "c.devmod", "d.devmod", str(code))
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN, *names],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) < most

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,7 @@ def _check_names(roots: _Roots) -> None:
     another kernel.
     """
     owners: dict[Any, tuple[Path, list[devmod.Module]]] = {}
+    digests: dict[tuple[devmod.Module, str], bytes] = {}
     for file, module, name, info, places in _functions_of(roots):
         key = (
             *(name, *places, info.arg_types),
@@ -150,8 +153,7 @@ def _check_names(roots: _Roots) -> None:
         if first == file:
             others.append(module)
             continue
-        code = _code_of(module, name)
-        if all(_code_of(each, name) != code for each in others):
+        if not any(_is_same_kernel(each, module, name, digests) for each in others):
             raise click.UsageError(
                 f"{first} and {file} have different kernels {name!r} for {module.kind}, and a call would use the first; rename "
                 "one, or pass --prefer-first"
@@ -205,10 +207,41 @@ def _functions_of(
                 yield file, module, name, info, places
 
 
-def _code_of(module: Any, name: str) -> Any:
-    """Return the payload of a function, which for a map of shaders is its own; that of an unknown
-    kind is all of its bytes.
+def _is_same_kernel(
+    one: Any, other: Any, name: str, digests: dict[tuple[devmod.Module, str], bytes]
+) -> bool:
+    """Return whether modules have the same payload for a function. Payloads may be large, so none
+    is read if the digests of the files decide it, and one is in memory at a time else.
     """
-    if isinstance(module.code, dict):
-        return module.code.get(name)
-    return module.code or module.save_to_bytes()
+    if hasattr(one, "entry") and hasattr(other, "entry"):
+        contents: dict[object, object] = {}
+        if _content(one, contents) is _content(other, contents):
+            return True
+    for module in (one, other):
+        if (module, name) not in digests:
+            digests[module, name] = _digest_of(module, name)
+            if hasattr(module, "entry"):
+                _release(module)
+    return digests[one, name] == digests[other, name]
+
+
+def _release(module: Any) -> None:
+    """Drop what was read of a stored module. The pages of a mapped file count as memory of the
+    process too.
+    """
+    module.release()
+    for data in module.unverified():
+        if hasattr(data.obj, "madvise"):  # Windows has none
+            data.obj.madvise(mmap.MADV_DONTNEED)
+
+
+def _digest_of(module: Any, name: str) -> bytes:
+    """Return the digest of the payload of a function, which for a map of shaders is its own; that
+    of an unknown kind is of all its bytes.
+    """
+    code = module.code
+    if isinstance(code, dict):
+        code = code.get(name, b"")
+    elif not code:
+        code = module.save_to_bytes()
+    return sha256(code).digest()
