@@ -5,6 +5,8 @@ places has tests that notice if one of them is changed alone.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,15 @@ def test_a_row_with_two_places_has_a_fault_or_a_reason() -> None:
 def test_the_tests_of_a_fault_are_those_of_its_row(fault: breakages.Breakage) -> None:
     (row,) = [row for row in ROWS if row.change == fault.row]
     assert {*fault.tests} <= {*python_files_in(row.tests)}
+
+
+def test_a_reader_that_ends_early_is_no_error() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "where.py")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # before the first of more bytes than a pipe holds
+        assert process.stderr.read() == ""
+    assert process.returncode == 0

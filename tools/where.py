@@ -148,5 +148,17 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
+def run(words: Sequence[str]) -> int:
+    """Call `main`. A reader such as ``head``, which ends before all is written, is no error."""
+    try:
+        code = main(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # At exit, Python flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))
