@@ -30,6 +30,7 @@ import cuda_machine  # noqa: E402
 import environments  # noqa: E402
 import libclc  # noqa: E402
 import lowest  # noqa: E402
+import pictures  # noqa: E402
 import pythons  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
@@ -822,4 +823,13 @@ def test_a_correction_replaces_a_function_of_libclc() -> None:
         "define dso_local float @_Z10libclc_sinf(float noundef %0) #1 {\n  ret float %0\n}\n"
         "declare float @_Z3cosf(float noundef %0)\n"
         "define float @_Z3tanf(float %0) {\n  %2 = call float @_Z3cosf(float %0)\n}\n"
+    )
+
+
+def test_an_unknown_picture_has_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["pictures.py", "guard", "benhc"])
+    with pytest.raises(SystemExit) as caught:
+        pictures.main()  # before the first picture is drawn
+    assert str(caught.value) == (
+        "pictures: there is no picture 'benhc'. Did you mean 'bench'? The pictures: build, view, try, doctor, guard, bench, tune, trace"
     )

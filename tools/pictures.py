@@ -26,6 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from time import sleep
 
+from devmod.errors import did_you_mean
 from environments import ROOT
 
 OUT = ROOT / "docs" / "images"
@@ -325,6 +326,11 @@ def main() -> None:
         "tune": tune_picture,
         "trace": trace_picture,
     }
+    unknown = [each for each in sys.argv[1:] if each not in parts]
+    if unknown:
+        raise SystemExit(
+            f"pictures: there is no picture {unknown[0]!r}{did_you_mean(unknown[0], parts) or '.'} The pictures: {', '.join(parts)}"
+        )
     for name in sys.argv[1:] or parts:
         with tempfile.TemporaryDirectory() as folder:
             parts[name](Path(folder))
