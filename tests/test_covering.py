@@ -86,6 +86,19 @@ def test_the_rooms_and_the_commands_are_those_of_the_repository() -> None:
     assert commands["compile"] == "compilers/targets/src/devmod_targets/_cli/compile.py:"
 
 
+def test_a_run_of_some_files_adds_names_to_a_table() -> None:
+    place = "workbench/src/devmod_workbench/_cli"
+    functions = frozenset({f"{place}/inspect.py:9", f"{place}/run.py:9"})
+    records = {"tests/test_some.py": Record(1.0, functions)}
+    before = {"commands": {"inspect": ["tests/test_whole.py"]}, "rooms": {}}
+    table = tomllib.loads(covering.table(records, before))
+    assert table["commands"] == {
+        "inspect": ["tests/test_whole.py"],
+        "run": ["tests/test_some.py"],
+    }
+    assert tomllib.loads(covering.table(records))["commands"]["inspect"] == ["tests/test_some.py"]
+
+
 def test_the_written_files_are_there() -> None:
     """Those of a file that has left are left out by the task; then it is time to write anew."""
     written = tomllib.loads(covering.WRITTEN.read_text())

@@ -236,8 +236,10 @@ def commands() -> dict[str, str]:
     return found
 
 
-def table(records: Mapping[str, Record]) -> str:
-    """Return the text of tools/covering.toml."""
+def table(
+    records: Mapping[str, Record], before: Mapping[str, Mapping[str, list[str]]] | None = None
+) -> str:
+    """Return the text of tools/covering.toml. The names of the table `before` keep their files."""
     lines = [
         "# The test files that cover each room and each command, of less than a minute together.",
         "# `make covering` writes it.",
@@ -248,7 +250,9 @@ def table(records: Mapping[str, Record]) -> str:
             own = []
             if title == "commands":
                 own = named_for(name, records)
-            files = covering(_within(place, records), records, own)
+            files = (before or {}).get(title, {}).get(name, [])
+            if not files:
+                files = covering(_within(place, records), records, own)
             if files:
                 lines.append(f"{name} = [")
                 lines += [f'    "{each}",' for each in files]
@@ -287,12 +291,16 @@ def files_of(names: Iterable[str], written: Mapping[str, Mapping[str, list[str]]
 
 def record(options: list[str]) -> None:
     """Run pytest with options, and write the table of what it records. A run of some test files
-    alone leaves the records of the others.
+    alone leaves the records of the others; without any, as in a new clone, it adds names to the
+    table that is there.
     """
     RECORDED.mkdir(parents=True, exist_ok=True)
     before = {}
+    written = None
     if any((ROOT / each).exists() for each in options):
         before = read_records(RECORDED)
+        if not before:
+            written = tomllib.loads(WRITTEN.read_text())
     for path in RECORDED.glob("*.json"):
         path.unlink()
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
@@ -306,7 +314,7 @@ def record(options: list[str]) -> None:
     for path in RECORDED.glob("*.json"):
         path.unlink()
     write_records(RECORDED, records)
-    WRITTEN.write_text(table(records))
+    WRITTEN.write_text(table(records, written))
     print(f"{WRITTEN.relative_to(ROOT)}: from {len(records)} test files")
 
 
