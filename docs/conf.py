@@ -43,6 +43,7 @@ html_css_files = ["tables.css", "try.css"]
 
 #: The pages that have left, each with the section that has their content.
 REDIRECTS = {
+    "api-interop": "api.html#other-systems",
     "api-modules": "api.html#modules",
     "api-readers": "api-build.html#devmod_readerssources",
     "api-running": "api.html#running",
