@@ -40,6 +40,7 @@ from devmod.plugins import lookup
 from devmod.worker import answers, processors
 from devmod_models._names import default_names
 from devmod_models._progress import progress_line
+from devmod_models.onnx import FIXED_LENGTH
 from devmod_targets.compilation import check_architecture
 from devmod_targets.cuda import nvrtc
 from devmod_targets.programs import make_program
@@ -522,6 +523,13 @@ class _Plan:
                 f"tinygrad cannot render the kernel {kernel!r} for {kind}: {rendered['error']}",
                 kind=kind,
                 function=kernel,
+            )
+        if "length" in rendered:
+            raise CompileError(
+                f"the kernel {kernel!r} for {kind}: {rendered['length']}",
+                kind=kind,
+                function=kernel,
+                argument=FIXED_LENGTH,
             )
         if "limit" in rendered:
             store = next(each for each in tree.toposort() if each.op.name == "STORE")

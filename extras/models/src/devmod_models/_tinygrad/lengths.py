@@ -53,9 +53,9 @@ def slice_of(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any 
                 data = _each(data, axis, range(length)[start:end:step])
             continue
         if step < 0:
-            raise CompileError(
-                f"its step is {step} along axis {axis}, for which a call chooses a length or a bound"
-            )
+            data = data.flip(axis)
+            start, end = _mirrored(start, length), _mirrored(end, length)
+            step = -step
         first = _within(start, length)
         last = _largest_of(_within(end, length), first)
         bounds: list[Any] = [None] * data.ndim
@@ -76,6 +76,13 @@ def _each(data: Tensor, axis: int, places: range) -> Tensor:
     bounds[axis] = (places.start, max(places.start, places.stop))
     data = data.shrink(tuple(bounds)).transpose(axis, -1)
     return pool(data, (1,), places.step).squeeze(-1).transpose(axis, -1)
+
+
+def _mirrored(bound: Any, length: Any) -> Any:
+    """Return a bound of a slice for the elements in the reverse order."""
+    if isinstance(bound, int):  # a negative bound counts from the other end
+        return -1 - bound
+    return length - 1 - bound
 
 
 def _within(bound: Any, length: Any) -> Any:

@@ -23,7 +23,7 @@ from devmod.backend import LAUNCH_KEYWORDS, RLock
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_models._names import named_results
 from devmod_models._patched import patched
-from devmod_models.onnx import TYPES
+from devmod_models.onnx import FIXED_LENGTH, TYPES
 from devmod_readers.programs import RESERVED
 from devmod_targets.authoring.zig import run_zig
 
@@ -876,8 +876,8 @@ def expression(value: Any) -> Any:
         if factor.bit_count() == 1:
             return _POWERS[value.op].format(operands[0], factor)
     raise ArgumentError(
-        f"a length or a grid has {value.op.name}, which no expression of a program has",
-        argument="fn",
+        f"a length or a grid has {value.op.name}, which no expression of a program has; a fixed length may do",
+        argument=FIXED_LENGTH,
     )
 
 

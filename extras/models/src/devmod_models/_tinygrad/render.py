@@ -22,7 +22,7 @@ from tinygrad.schedule import indexing
 from tinygrad.uop import ops, weak
 from tinygrad.uop.ops import Ops, PatternMatcher, RewriteContext, UOp, UPat, ssimplify
 
-from devmod.errors import describe_error
+from devmod.errors import ArgumentError, describe_error
 from devmod.worker import answer_items
 from devmod_models._patched import patched
 from devmod_models._tinygrad.attention import Attention
@@ -323,6 +323,8 @@ def _render_kind(
         grid = list(map(expression, program.arg.global_size))
     except _GridError as error:
         return {"limit": str(error)}
+    except ArgumentError as error:
+        return {"length": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
