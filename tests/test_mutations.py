@@ -317,6 +317,64 @@ def test_a_file_whose_tests_do_not_end_while_they_are_traced_is_not_used(
     assert capsys.readouterr().out.startswith(f"{path} is not used: ")
 
 
+def test_lines_are_recorded_again_after_a_change_of_what_a_test_executes(
+    copy: mutations.Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = []
+    record = mutations.Copy._record
+
+    def count(self: mutations.Copy, path: Path, result: Path) -> None:
+        recorded.append(path)
+        record(self, path, result)
+
+    monkeypatch.setattr(mutations.Copy, "_record", count)
+    folder = copy.root / "core"
+    small, other = Path("core/tests/test_small.py"), Path("core/tests/test_other.py")
+    (folder / "src" / "devmod" / "_unused.py").write_text("A = 1\n")
+    before = copy.record(small)
+    assert before.lines["core/tests/test_small.py::test_half_is_computed"] == {
+        "core/src/devmod/__init__.py": {29}
+    }
+    assert copy.record(small) == before
+    copy.record(other)
+    (folder / "src" / "devmod" / "_unused.py").write_text("A = 2\n")
+    assert copy.record(small) == before
+    assert recorded == [small, other]
+
+    text = PACKAGE.replace("    return value // 2", "    if value:\n        return value // 2")
+    (folder / "src" / "devmod" / "__init__.py").write_text(text)
+    after = copy.record(small)
+    assert after.lines["core/tests/test_small.py::test_half_is_computed"] == {
+        "core/src/devmod/__init__.py": {29, 30}
+    }
+    (folder / "tests" / "test_other.py").write_text("def test_it():\n    pass\n")
+    copy.record(small)
+    copy.record(other)
+    assert recorded == [small, other, small, other]
+
+
+def test_tests_of_other_rooms_run_for_what_the_own_ones_do_not_notice(
+    copy: mutations.Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, use = "core/tests/test_other.py", "core/tests/test_small.py"
+    room = copy.room._replace(tests=[own], uses=[own, use])
+    copy = mutations.Copy(copy.root, room, Path(sys.executable))
+    (path,) = mutations.files(room.sources, copy.root)
+    every = {(each.line, each.new): each for each in python_rules.mutants(path, PACKAGE)}
+    chosen = [every[place] for place in [(15, "!="), (3, "2"), (11, "!="), (7, "<=")]]
+    (copy.root / own).write_text(
+        "import devmod\n\ndef test_it():\n    assert not devmod.is_small(3)\n    devmod.is_even(1)\n"
+    )
+    assert mutations.judge_all(chosen, [copy]) == [False, True, False, True]
+    lines = [line.split("  ")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        f"{own}::test_it",
+        f"{use}::test_small",
+        "no test executes it: return value % 2 == 1",
+        "return value % 2 == 0",
+    ]
+
+
 def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Copy) -> None:
     text = "import devmod\n\ndef test_small():\n    assert devmod.is_small(4)\n"
     (copy.root / "core" / "tests" / "test_small.py").write_text(text)
@@ -465,5 +523,5 @@ def test_each_entry_of_the_table_is_a_change_of_today() -> None:
 
 def test_each_room_has_sources_and_tests() -> None:
     for room in mutations.ROOMS.values():
-        for pattern in (*room.sources, *room.tests):
+        for pattern in (*room.sources, *room.tests, *room.uses):
             assert mutations.files([pattern]), pattern

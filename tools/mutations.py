@@ -8,8 +8,9 @@ chooses. `tools/equivalent.toml` names the changes that no test can notice, with
 
 The copies of the tree are in build/mutations. Which tests run is chosen for each change: those that
 execute its line, some of each file first, then the others of their files. A run records the lines
-that each test of Python executes, until a source or the test file changes. For C and JavaScript it
-runs the tests of the room's table.
+that each test of Python executes; the record of a test file is used until that file or a source
+that it executes changes. The tests of other rooms run for what the room's own do not notice. For C
+and JavaScript it runs all of these tests.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ _BYTES = [
     "tests/test_golden*.py",
     "tests/test_tuned_readers.py",
 ]
-#: Comparisons of all readers.
-_ALL_READERS = [*_BYTES, "tests/test_spec_verdicts.py", "tests/fuzz/test_differential.py"]
+#: Comparisons of all readers with generated files.
+_COMPARISONS = ["tests/test_spec_verdicts.py", "tests/fuzz/test_differential.py"]
 #: What compiles, verifies and imports shows what the readers find.
 _USES_OF_READERS = [
     "core/tests/test_interop_tvm.py",
@@ -97,47 +98,63 @@ class Room(NamedTuple):
     Attributes
     ----------
     sources, tests
-        Patterns of files.
+        Patterns of files. The tests are the room's own, or take little time.
     goal
         The share of the changes that tests notice, in percent: with less, the run fails.
     marker
         The tests that run, by their markers.
+    uses
+        Patterns of tests of other rooms. They run for the changes that `tests` do not notice: it
+        takes long to record their lines.
     """
 
     sources: list[str]
     tests: list[str]
     goal: int
     marker: str = "not volume"
+    uses: Sequence[str] = ()
 
 
 ROOMS = {
-    "core": Room(["core/src/**/*.py"], ["core/tests/test_*.py", _TOY, *_BYTES, *_USES_OF_CORE], 97),
+    "core": Room(
+        ["core/src/**/*.py"],
+        ["core/tests/test_*.py"],
+        97,
+        uses=[_TOY, *_BYTES, *_USES_OF_CORE],
+    ),
     "readers": Room(
         ["compilers/readers/src/**/*.py", "compilers/wgsl/src/**/*.py"],
-        ["compilers/readers/tests/test_*.py", "compilers/wgsl/tests/test_*.py", *_USES_OF_READERS],
+        ["compilers/readers/tests/test_*.py", "compilers/wgsl/tests/test_*.py"],
         97,
+        uses=_USES_OF_READERS,
     ),
     "readers-c": Room(
         ["compilers/readers/c/devmod_reader.c"],
-        ["compilers/readers/tests/test_c_reader.py", *_ALL_READERS],
+        ["compilers/readers/tests/test_c_reader.py", *_BYTES],
         97,
+        uses=_COMPARISONS,
     ),
     "readers-javascript": Room(
-        ["extras/browser/js/src/*.js"], [*_ALL_READERS, "tests/test_browser*.py"], 97
+        ["extras/browser/js/src/*.js"],
+        ["tests/test_browser_package.py", *_BYTES],
+        97,
+        uses=[*_COMPARISONS, "tests/test_browser*.py"],
     ),
     "runtime": Room(
         ["plugins/runtime/src/**/*.py", "plugins/driver-api/src/**/*.py"],
-        [_TOY, "plugins/driver-api/tests/test_*.py", _PROGRAMS],
+        [_TOY, "plugins/driver-api/tests/test_*.py"],
         95,
+        uses=[_PROGRAMS],
     ),
     "workbench": Room(
-        ["workbench/src/**/*.py"], ["workbench/tests/**/test_*.py", *_USES_OF_WORKBENCH], 95
+        ["workbench/src/**/*.py"], ["workbench/tests/**/test_*.py"], 95, uses=_USES_OF_WORKBENCH
     ),
     "targets": Room(["compilers/targets/src/**/*.py"], ["compilers/targets/tests/test_*.py"], 92),
     "models": Room(
         ["extras/models/src/**/*.py"],
-        ["extras/models/tests/test_*.py", "tests/test_*model*.py", _ONNX],
+        ["extras/models/tests/test_*.py"],
         92,
+        uses=["tests/test_*model*.py", _ONNX],
     ),
     "plugins": Room(["plugins/devmod-*/src/**/*.py"], ["plugins/devmod-*/tests/test_*.py"], 92),
     "simulators": Room(
@@ -259,18 +276,32 @@ class Copy:
 
     def record(self, path: Path) -> Tests:
         """Return the tests of a file with the lines that they execute."""
-        sources = files(self.room.sources, self.root)
-        key = hashlib.sha256()
-        for each in (*sources, path):
-            key.update((self.root / each).read_bytes())
-        result = self.root.parent / "lines" / f"{key.hexdigest()}.json"
-        if not result.exists():
-            self._record(path, sources, result)
-        starts = self._starts(sources)
-        found: dict[str, tuple[float, list[int]]] = json.loads(result.read_text())
+        key = "\n".join([path.as_posix(), self.room.marker, *self.room.sources])
+        name = hashlib.sha256(key.encode()).hexdigest()
+        result = self.root.parent / "lines" / f"{name}.json"
+        if not self._is_current(result):
+            self._record(path, result)
+        found = json.loads(result.read_text())["tests"]
         seconds = {name: taken for name, (taken, _) in found.items()}
-        lines = {name: _by_source(places, starts) for name, (_, places) in found.items()}
+        lines = {}
+        for name, (_, by_source) in found.items():
+            lines[name] = {source: {*numbers} for source, numbers in by_source.items()}
         return Tests(path.as_posix(), seconds, lines)
+
+    def _is_current(self, record: Path) -> bool:
+        """Return whether the test file of a record and the sources that it executes are the same
+        now: no other source changes which lines its tests execute.
+        """
+        if not record.exists():
+            return False
+        digests = json.loads(record.read_text())["digests"]
+        return all(self._digest(name) == digest for name, digest in digests.items())
+
+    def _digest(self, name: str) -> str:
+        path = self.root / name
+        if not path.is_file():
+            return ""
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def _starts(self, sources: list[Path]) -> list[tuple[int, Path]]:
         """Return the place of each source's line 0 in the file of the marks, and the end."""
@@ -282,10 +313,13 @@ class Copy:
         results.append((at, Path()))
         return results
 
-    def _record(self, path: Path, sources: list[Path], result: Path) -> None:
+    def _record(self, path: Path, result: Path) -> None:
+        sources = files(self.room.sources, self.root)
+        digests = {each.as_posix(): self._digest(each.as_posix()) for each in (*sources, path)}
         marks = self.root / "build" / "marks"
         marks.mkdir(parents=True, exist_ok=True)
-        *starts, (size, _) = self._starts(sources)
+        every = self._starts(sources)
+        *starts, (size, _) = every
         (marks / "lines").write_bytes(bytes(size))
         texts = [f"{start} {self.root / each}\n" for start, each in starts]
         (marks / "sources").write_text("".join(texts))
@@ -297,10 +331,10 @@ class Copy:
         package = self.root / "core" / "src" / "devmod" / "__init__.py"
         tracer = f"exec(open({str(TOOLS / 'lines.py')!r}).read(), {{'FOLDER': {str(marks)!r}}})"
         text = package.read_text().replace(_FIRST_LINE, f"{_FIRST_LINE}; {tracer}", 1)
-        tests = breakages.started(
+        started = breakages.started(
             [*command, *options, str(path)], self.root, stdout=subprocess.DEVNULL
         )
-        with breakages.planted(package, text), tests as process:
+        with breakages.planted(package, text), started as process:
             try:
                 process.wait(_RECORDING)
             except subprocess.TimeoutExpired:
@@ -308,6 +342,16 @@ class Copy:
                 draft.write_text("{}")
         if not draft.exists():
             raise SystemExit(f"{path}: its tests end the process")
+        tests = {}
+        executed = {path.as_posix()}
+        for name, (seconds, places) in json.loads(draft.read_text()).items():
+            lines = _by_source(places, every)
+            executed |= lines.keys()
+            tests[name] = seconds, lines
+        if not tests:  # they have not ended
+            executed |= digests.keys()
+        known = {name: digests[name] for name in sorted(executed)}
+        draft.write_text(json.dumps({"digests": known, "tests": tests}), encoding="utf-8")
         shutil.move(draft, result)
 
     def judge(self, mutant: Mutant, stages: list[Stage]) -> str:
@@ -363,15 +407,15 @@ class Copy:
         return failed
 
 
-def _by_source(places: list[int], starts: list[tuple[int, Path]]) -> dict[str, set[int]]:
+def _by_source(places: list[int], starts: list[tuple[int, Path]]) -> dict[str, list[int]]:
     """Return the marked lines of each source."""
-    results: dict[str, set[int]] = {}
+    results: dict[str, list[int]] = {}
     at = 0
     for place in places:
         while place >= starts[at + 1][0]:
             at += 1
         start, path = starts[at]
-        results.setdefault(path.as_posix(), set()).add(place - start)
+        results.setdefault(path.as_posix(), []).append(place - start)
     return results
 
 
@@ -431,13 +475,46 @@ def _stage(tests: list[tuple[float, str]]) -> Stage:
     return Stage([name for _, name in tests], _START + int(_SLOWER * seconds))
 
 
+class Verdict(NamedTuple):
+    """What is known of a change: the test that notices it or "", whether a test executes it, and
+    the seconds that this took.
+    """
+
+    failed: str = ""
+    is_executed: bool = False
+    seconds: float = 0.0
+
+
 def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
     """Run the tests of each change, print the results, and return which changes are noticed."""
+    room = copies[0].room
+    verdicts = dict.fromkeys(chosen, Verdict())
+    known: set[Path] = set()
+    for patterns in (room.tests, room.uses):
+        tests = [path for path in files(patterns, copies[0].root) if path not in known]
+        known.update(tests)
+        missed = [mutant for mutant, verdict in verdicts.items() if not verdict.failed]
+        if tests and missed:
+            _judge_by(tests, missed, verdicts, copies)
+    for mutant, (failed, is_executed, seconds) in verdicts.items():
+        why = mutant.source
+        if not is_executed:
+            why = f"no test executes it: {mutant.source}"
+        if not failed:
+            print(f"MISSED  {seconds:4.0f} s  {mutant}  {why}", flush=True)
+    return [bool(verdicts[mutant].failed) for mutant in chosen]
+
+
+def _judge_by(
+    tests: list[Path],
+    missed: list[Mutant],
+    verdicts: dict[Mutant, Verdict],
+    copies: Sequence[Copy],
+) -> None:
+    """Run the tests of some files for changes that nothing has noticed, and print which are."""
     free: SimpleQueue[Copy] = SimpleQueue()
     for each in copies:
         free.put(each)
-    tests = files(copies[0].room.tests, copies[0].root)
-    is_python = any(mutant.path.suffix == ".py" for mutant in chosen)
     every: list[Tests] = []
 
     def record(path: Path) -> Tests:
@@ -447,29 +524,27 @@ def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
         finally:
             free.put(copy)
 
-    def judge(mutant: Mutant) -> bool:
+    def judge(mutant: Mutant) -> None:
         own = [Stage([path.as_posix() for path in tests], _LIMIT)]
-        if is_python:
+        if mutant.path.suffix == ".py":
             own = stages(mutant, every, copies[0].root)
+        before = verdicts[mutant]
         copy = free.get()
         start = time.monotonic()
         try:
             failed = copy.judge(mutant, own)
         finally:
             free.put(copy)
-        word, why = "noticed", failed
-        if not failed:
-            word, why = "MISSED ", mutant.source
-        if not own:
-            why = f"no test executes it: {mutant.source}"
-        print(f"{word} {time.monotonic() - start:4.0f} s  {mutant}  {why}", flush=True)
-        return bool(failed)
+        seconds = before.seconds + time.monotonic() - start
+        verdicts[mutant] = Verdict(failed, before.is_executed or bool(own), seconds)
+        if failed:
+            print(f"noticed {seconds:4.0f} s  {mutant}  {failed}", flush=True)
 
     with ThreadPoolExecutor(len(copies)) as threads:
         try:
-            if is_python:
+            if any(mutant.path.suffix == ".py" for mutant in missed):
                 every += threads.map(record, tests)
-            return list(threads.map(judge, chosen))
+            list(threads.map(judge, missed))
         except BaseException:
             breakages.stop()  # a thread would run its tests to their end
             raise
