@@ -64,6 +64,7 @@ def test_rows_of_a_pitch_are_copied_and_filled(calls: Runtime) -> None:
     assert target.raw == filled
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_row_is_no_wider_than_the_pitch_of_each_side(calls: Runtime) -> None:
     pointer = calls.make("cudaMalloc", 64)
     array = calls.make("cudaMallocArray", struct.pack("5i", 8, 0, 0, 0, 0), 12, 4, 0)
@@ -96,6 +97,7 @@ def test_a_box_is_copied_out_of_a_space(calls: Runtime) -> None:
     assert calls.cudaMemcpy3D(bytes(160)) == INVALID_VALUE
 
 
+@pytest.mark.volume_but("cuda13")
 def test_a_box_is_copied_between_arrays_of_the_same_texels(calls: Runtime) -> None:
     extent = Extent((16, 2, 0))
     arrays = {}
