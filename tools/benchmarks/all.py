@@ -50,6 +50,7 @@ PEERS: dict[str, Sequence[str]] = {
     "many_shaders": (*_VULKAN, *_WEBGPU),
     "models": ("tinygrad", *_OPENCL),
     "one_source": ("slangpy", "libclang"),
+    "opencl_compile": ("ziglang", "libclang"),
     "programs": (*_OPENCL, *_VULKAN, *_WEBGPU),
     "rocm": ("ziglang",),
     "tune": _OPENCL,

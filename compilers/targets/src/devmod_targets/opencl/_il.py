@@ -39,7 +39,7 @@ _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 _MAY_CALL_OWN = re.compile(
     f"{_OWN.pattern}|\\bconvert_|\\batomic_|\\bvloada_half3|\\b(?:all|any|mad_sat|shuffle2?)\\b"
 )
-#: The calls of `to_global`, `to_local` and `to_private`, whose symbols clang's SPIR-V does not know.
+#: The calls of `to_global`, `to_local` and `to_private`, whose symbols LLVM's SPIR-V does not know.
 _CASTS = re.compile(r"@__(to_(?:global|local|private))(?=\()")
 #: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A
 #: device chooses its vectors itself.
