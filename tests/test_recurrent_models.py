@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import metal_standin
 import numpy as np
 import pytest
 from backend_checks import first_device
 from each_case import check_each, refusal
+from metal_double import replace_metal
 
 import devmod
 from devmod.errors import CompileError
@@ -366,30 +368,38 @@ LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def check_layer(label: str, *kinds: str) -> None:
+    """Compare a layer of LAYERS with onnxruntime, on the devices of kinds."""
+    operator, options = LAYERS[label]
+    inputs = write(operator, **options)
+    wanted = expected(inputs)
+    each = program(*kinds)
+    for device in devmod.devices(*kinds):
+        f = each.on(device)
+        # A block does not read as many weights in each turn: each is a launch.
+        launches = [each.end - each.first for each in f.program.repeats]
+        if device.kind == "opencl" or options["size"] <= 256:
+            assert launches == []
+        elif label == "an early reset that stays":
+            assert launches == [3]
+        else:
+            assert launches == [1] * len(launches) != []
+        check_close(f(*inputs.values()), wanted)
+
+
 def test_a_layer_is_one_kernel_on_each_kind() -> None:
-    kinds = ["opencl", "vulkan", "webgpu"]
-    present = [kind for kind in kinds if devmod.devices(kind)]
-
-    def run(label: str) -> None:
-        operator, options = LAYERS[label]
-        inputs = write(operator, **options)
-        wanted = expected(inputs)
-        each = program(*present)
-        for kind in present:
-            for device in devmod.devices(kind):
-                f = each.on(device)
-                # A block does not read as many weights in each turn: each is a launch.
-                launches = [each.end - each.first for each in f.program.repeats]
-                if kind == "opencl" or options["size"] <= 256:
-                    assert launches == []
-                elif label == "an early reset that stays":
-                    assert launches == [3]
-                else:
-                    assert launches == [1] * len(launches) != []
-                check_close(f(*inputs.values()), wanted)
-
     first_device("opencl")
-    check_each(LAYERS, run)
+    present = [kind for kind in ("opencl", "vulkan", "webgpu") if devmod.devices(kind)]
+    check_each(LAYERS, lambda label: check_layer(label, *present))
+
+
+@pytest.mark.skipif(bool(metal_standin.missing()), reason=metal_standin.missing())
+@pytest.mark.volume_but("an early reset", "a block for each unit")
+@pytest.mark.parametrize("label", LAYERS)
+def test_a_layer_is_one_kernel_on_metal(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double runs the kernels as C++ on the CPU."""
+    replace_metal(monkeypatch)
+    check_layer(label, "metal")
 
 
 def test_a_layer_has_each_activation() -> None:

@@ -437,7 +437,7 @@ class _Plan:
         elif target.kind == "cuda" and target.arch:
             self.arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0])
         has_kernels_by_hand = target.kind == "opencl" and not is_general
-        self._calls = with_layers(recording, target.kind, for_processors=has_kernels_by_hand)
+        self._calls = with_layers(recording, for_processors=has_kernels_by_hand)
         if has_kernels_by_hand:
             self._calls = with_attention(recording._replace(calls=self._calls))
         self._effects = effects(each_call(self._calls))

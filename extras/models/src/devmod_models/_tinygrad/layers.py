@@ -37,8 +37,6 @@ _MOST_BLOCKS = 65535
 _LANES = 16
 _SUMS = 8
 _MOST_SEQUENCES = 4
-#: The kinds that have these kernels.
-_KINDS = ("cuda", "opencl", "rocm", "vulkan", "webgpu")
 #: The threads of a block: what each device of a kind has.
 _THREADS = {"vulkan": 128}
 _MOST_THREADS = 256
@@ -105,7 +103,7 @@ class LayerInfo(KernelInfo):  # type: ignore[misc]
     layer: Layer | None = None
 
 
-def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Calls:
+def with_layers(recording: Recording, *, for_processors: bool) -> Calls:
     """Return the calls of a recording with one in the place of those of each repeat that is a
     layer, and of the repeat itself if a kernel has all turns.
     """
@@ -116,7 +114,7 @@ def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Cal
             own = each
             if isinstance(each, Repeat):
                 own = each._replace(calls=joined(each.calls))
-                if (layer := _joined(each, recording, kind, for_processors)) is not None:
+                if (layer := _joined(each, recording, for_processors)) is not None:
                     own = layer
             result.append(own)
         return result
@@ -124,16 +122,14 @@ def with_layers(recording: Recording, kind: str, *, for_processors: bool) -> Cal
     return joined(recording.calls)
 
 
-def _joined(
-    repeat: Repeat, recording: Recording, kind: str, for_processors: bool
-) -> UOp | Repeat | None:
+def _joined(repeat: Repeat, recording: Recording, for_processors: bool) -> UOp | Repeat | None:
     """Return the call of a repeat that is a layer, or a repeat of it; None of another one."""
     layer = repeat.layer
     if layer is None or layer.size > _MOST_SIZE:
         return None
     turn = ""
     if not for_processors:
-        if kind not in _KINDS or largest(layer.batch) > _MOST_BLOCKS:
+        if largest(layer.batch) > _MOST_BLOCKS:
             return None
         if GATES[layer.operator] * layer.size**2 > _MOST_WEIGHTS:
             turn = repeat.variable
@@ -228,6 +224,15 @@ _CUDA = _OPENCL._replace(
     kernel='extern "C" __global__ void __launch_bounds__({1}) {0}({2}) {{\n{3}\n'
     "int place = blockIdx.x;\nint own = blockIdx.y;\nint lane = threadIdx.x;\n{4}\n}}",
 )
+_METAL = _OPENCL._replace(
+    barrier="threadgroup_barrier(mem_flags::mem_threadgroup);",
+    array=("device const {0}* {1}", "device {0}* {1}"),
+    number="constant int& {0}",
+    shared="threadgroup float {0}[{1}];",
+    kernel="#include <metal_stdlib>\nusing namespace metal;\n"
+    "kernel void {0}({2}, uint3 gid [[threadgroup_position_in_grid]], uint3 lid [[thread_position_in_threadgroup]]) {{\n{3}\n"
+    "int place = gid.x;\nint own = gid.y;\nint lane = lid.x;\n{4}\n}}",
+)
 _WGSL = _Language(
     "f32",
     "i32",
@@ -246,6 +251,10 @@ _WGSL = _Language(
     "let place = i32(group.x);\nlet own = i32(group.y);\nlet lane = i32(local.x);\n{4}\n}}",
     "\n",
 )
+
+
+#: The languages of kinds, for texts that are not OpenCL C.
+_LANGUAGES = {"cuda": _CUDA, "metal": _METAL, "webgpu": _WGSL}
 
 
 class _Lines:
@@ -373,11 +382,7 @@ def layer_kernel(
     """Return the text and the launch of a layer, as `render` does."""
     if for_processors:
         return _Vectors(layer, name).rendered()
-    language = _OPENCL
-    if kind == "webgpu":
-        language = _WGSL
-    elif not is_opencl_c:
-        language = _CUDA
+    language = _OPENCL if is_opencl_c else _LANGUAGES[kind]
     if layer.turn:
         return _Turn(layer, name, language, _SHARING).rendered()
     threads = min(_THREADS.get(kind, _MOST_THREADS), 1 << (layer.size - 1).bit_length())
