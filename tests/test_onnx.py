@@ -1114,6 +1114,8 @@ def test_a_kernel_that_is_wrong_is_not_written(
             "4..8",
         ),
         ('Conv<strides = [5], auto_pad = "SAME_UPPER">', "4"),
+        ('ConvTranspose<strides = [5], auto_pad = "SAME_UPPER">', "4"),
+        ('ConvTranspose<strides = [2], auto_pad = "VALID">', "4"),
     ],
 )
 def test_pads_that_other_programs_forget(node: str, lengths: str, made: Any) -> None:
@@ -1125,7 +1127,7 @@ def test_pads_that_other_programs_forget(node: str, lengths: str, made: Any) -> 
     constants = []
     if node.startswith("Conv"):
         weight = ", w"
-        constants = [constant("w", 2, 3, 1)]
+        constants = [constant("w", 3, 3, 1)]
     nodes = f"r = Relu(x) y = {node}(r{weight})"
     text = f"g () => () {{ {nodes} }}"
     graph = onnx.helper.make_graph(

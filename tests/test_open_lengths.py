@@ -93,6 +93,8 @@ BATCHES = {
     "one with wider pads than its filter": "y = ConvTranspose<strides = [4], pads = [1, 2]>(x, w2)",
     "twice as many": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_UPPER">(x, w4)',
     "with more padding at the start": 'y = ConvTranspose<strides = [2], auto_pad = "SAME_LOWER">(x, w4)',
+    "a filter that is smaller than its step": 'y = ConvTranspose<strides = [5], auto_pad = "SAME_UPPER">(x, w2)',
+    "one without padding": 'y = ConvTranspose<strides = [2], auto_pad = "VALID">(x, w4)',
     "windows that cover all": "y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(x)",
     "wide windows that cover all": "y = MaxPool<kernel_shape = [3], strides = [2], dilations = [2], pads = [2, 1], ceil_mode = 1>(x)",
     "windows that may begin behind the end": "y = MaxPool<kernel_shape = [2], strides = [3], pads = [0, 1], ceil_mode = 1>(x)",

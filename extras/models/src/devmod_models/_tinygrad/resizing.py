@@ -31,28 +31,34 @@ _NEIGHBOURS = {"linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 
 
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
-    """tinygrad's computes padding from lengths, also where there is none. That of auto_pad is the
-    same for all lengths.
+    """tinygrad's computes padding from lengths, also where there is none, and takes VALID for
+    SAME_LOWER. Where a filter is smaller than its step, it adds zeros; onnxruntime and ONNX's
+    inference of shapes have no padding there.
     """
     own = {**options}
     sides = x.shape[2:]
-    if not are_fixed(sides) and own.get("pads") is not None:
+    count = len(sides)
+    mode = own.pop("auto_pad", "NOTSET")
+    wanted = own.get("output_shape")
+    if wanted is None and mode != "NOTSET":
+        excess = [0] * count
+        if mode.startswith("SAME"):
+            excess = [max(each, 0) for each in _excess(weight.shape[2:], own, count)]
+        halves = [each // 2 for each in excess]
+        others = [each - half for each, half in zip(excess, halves, strict=True)]
+        own["pads"] = halves + others
+        if mode == "SAME_LOWER":
+            own["pads"] = others + halves
+    elif are_fixed(sides):
+        own["auto_pad"] = mode
+    elif own.get("pads") is not None:
         return _with_pads(x, weight, bias, own)
-    if not are_fixed(sides):
-        count = len(sides)
-        mode = own.pop("auto_pad", "NOTSET")
+    else:
         own["pads"] = [0] * count * 2
-        wanted = own.pop("output_shape", None)
         if wanted is not None:
+            del own["output_shape"]
             whole = onnx_ops["ConvTranspose"](x, weight, bias, **own)
             return _cropped(whole, wanted[-count:], is_upper=mode == "SAME_UPPER")
-        if mode.startswith("SAME"):
-            excess = _excess(weight.shape[2:], own, count)
-            halves = [each // 2 for each in excess]
-            others = [each - half for each, half in zip(excess, halves, strict=True)]
-            own["pads"] = halves + others
-            if mode == "SAME_LOWER":
-                own["pads"] = others + halves
     return onnx_ops["ConvTranspose"](x, weight, bias, **own)
 
 
