@@ -463,11 +463,12 @@ class _Plan:
 
     def _is_by_hand(self, tree: Any) -> bool:
         from devmod_models._tinygrad.layers import LayerInfo
+        from devmod_models._tinygrad.products import NAME
 
         if self.target.kind != "opencl" or self.is_general:
             return False
         rendered = self.rendered[self.kernels[tree]]
-        return isinstance(tree.arg, LayerInfo) or "optimizations" in rendered
+        return isinstance(tree.arg, LayerInfo) or rendered.get("optimizations") == NAME
 
     def general(self, recording: Recording) -> _Plan:
         """Return the plan for the other devices of the kind. It has those kernels of this one that

@@ -16,6 +16,8 @@ from tinygrad.uop.ops import AxisType, Ops
 from devmod_models._patched import patched
 from devmod_models._tinygrad.products import NAME, ROWS
 from devmod_models._tinygrad.render import HEURISTIC, optimize, render
+from devmod_models._tinygrad.tiles import NAME as TILES
+from devmod_models._tinygrad.tiles import sizes_of
 
 #: What identifies a range. Optimizations do not change it; they do change the place of its axis.
 Number = tuple[int, ...]
@@ -87,14 +89,17 @@ class Candidates:
             return result
 
         with patched(heuristic, "hand_coded_optimizations", observed):
-            _, product = render([self.tree, [[*kind, HEURISTIC], [*kind, NAME]]])
+            _, product, tiles = render(
+                [self.tree, [[*kind, HEURISTIC], [*kind, NAME], [*kind, TILES]]]
+            )
         self.others: list[str] = []
-        if "text" in product:
-            tiles = [f"{NAME} {rows}" for rows in ROWS]
-            self.others = [NAME, *tiles]
+        if "optimizations" in product:
+            self.others = [NAME, *(f"{NAME} {rows}" for rows in ROWS)]
+        if "optimizations" in tiles:
+            self.others += map(str, sizes_of(kind[0]))
         if "optimizations" in rendered:
-            self.default = NAME
-            self.others[0] = HEURISTIC
+            self.default = rendered["optimizations"]
+            self.others = [HEURISTIC, *(each for each in self.others if each != self.default)]
         self.rendered = {self.default: rendered}
         self._amounts: dict[str, Amounts] = {}
         #: The ranges that may have each, with their lengths.

@@ -30,6 +30,8 @@ from devmod_models._tinygrad.convolutions import Convolution
 from devmod_models._tinygrad.layers import LayerInfo, layer_kernel
 from devmod_models._tinygrad.products import NAME, Product, product_of
 from devmod_models._tinygrad.record import expression, identifier, settings
+from devmod_models._tinygrad.tiles import NAME as TILES
+from devmod_models._tinygrad.tiles import Size, Tiles, language_of
 
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
@@ -236,7 +238,8 @@ def _words(op: Ops, dtype: Any, *operands: UOp) -> Any:
     return tuple(is_negative.where(a, b) for a, b in zip(negative, pair, strict=True))
 
 
-#: The optimizations of tinygrad's heuristic, also where a kernel is written by hand.
+#: The optimizations of tinygrad's heuristic, also where a kernel of fixed lengths is written by
+#: hand.
 HEURISTIC = "HEURISTIC"
 
 
@@ -312,7 +315,10 @@ def _render_kind(
     renderer = made(Target(kind.upper(), arch=arch))
     renderer.name = name
     renderer.tensor_cores = tensor_cores
-    if arch == OPENCL_C and (rendered := _product(sink, kind, name, optimizations)):
+    is_opencl_c = arch == OPENCL_C
+    if is_opencl_c and (rendered := _product(sink, kind, name, optimizations)):
+        return rendered
+    if rendered := _tiles(sink, kind, name, optimizations, is_opencl_c=is_opencl_c):
         return rendered
     optimized = heuristic.hand_coded_optimizations
     if optimizations not in ("", HEURISTIC):
@@ -355,6 +361,30 @@ def _product(sink: UOp, kind: str, name: str, optimizations: str) -> dict[str, A
     except ValueError:  # what follows it is not elementwise
         return None
     return {**rendered, "optimizations": optimizations or NAME}
+
+
+def _tiles(
+    sink: UOp, kind: str, name: str, optimizations: str, *, is_opencl_c: bool
+) -> dict[str, Any] | None:
+    """Return a kernel in tiles, or None if there is none, or others are wanted.
+
+    tinygrad optimizes no loop along a length that a call chooses: without a search, its kernel has
+    tiles. Of fixed lengths, the heuristic's kernels are faster on some devices.
+    """
+    wanted, *numbers = optimizations.split(" ")
+    is_default = optimizations in ("", HEURISTIC)
+    if kind == "metal" or not (is_default or wanted == TILES):
+        return None
+    try:
+        tiles = Tiles(sink)
+        if is_default and not (tiles.is_open and tiles.is_worth):
+            return None
+        size = tiles.size(kind)
+        if numbers:
+            size = Size(*map(int, numbers))
+        return tiles.rendered(name, kind, language_of(kind, is_opencl_c=is_opencl_c), size)
+    except ValueError:
+        return None
 
 
 def _with_copies(product: Any, kind: str, name: str, rows: int) -> dict[str, Any]:
