@@ -69,6 +69,52 @@ def test_the_table_has_a_form() -> None:
     check_each(cases, check)
 
 
+#: Opcodes that ptxas of CUDA 13.0 takes for sm_90 or sm_100a, and others that it takes for neither.
+TAKEN = """
+ld.b8 ld.weak.param.u32 ld.volatile.shared.f64 ld.volatile.global.L2::128B.b32
+ld.relaxed.gpu.shared::cluster.u64 ld.acquire.sys.global.L1::evict_last.L2::64B.b32
+ld.mmio.relaxed.sys.global.b32 ld.const.cs.b32 ld.local.lu.s16 ld.global.ca.L2::128B.b32
+ld.global.cg.nc.v4.f32 ld.global.nc.L1::no_allocate.v2.b64 ld.acquire.gpu.shared.b128
+st.weak.local.wb.b32 st.relaxed.cta.shared::cta.b32 st.release.sys.global.L1::evict_first.b32
+st.volatile.b128 st.mmio.relaxed.sys.b32 st.shared.cg.v2.b64
+atom.add.s32 atom.add.u64 atom.acq_rel.cluster.shared::cluster.add.f64 atom.inc.u32
+atom.shared.dec.u32 atom.max.s64 atom.relaxed.gpu.global.xor.b64 atom.exch.b32 atom.cas.b16
+atom.add.noftz.bf16 atom.shared.add.noftz.f16x2 atom.global.min.noftz.v4.f16x2
+atom.global.add.noftz.v8.f16 atom.global.add.v2.f32 atom.exch.b128
+red.release.gpu.add.u32 red.relaxed.cta.shared.and.b32 red.min.s64 red.add.noftz.f16
+red.global.max.noftz.v8.bf16 red.global.add.v4.f32
+cvt.rn.bf16x2.f32 cvt.rn.relu.satfinite.bf16x2.f32 cvt.rz.relu.satfinite.tf32.f32 cvt.rna.satfinite.tf32.f32
+bar.sync bar.cta.sync barrier.cta.sync.aligned bar.cta.red.popc.u32 barrier.red.popc.aligned.u32
+isspacep.param membar.gl fence.sc.cta fence.acq_rel.gpu fence.proxy.async.global
+fence.mbarrier_init.release.cluster fence.acquire.sync_restrict::shared::cluster.cluster
+"""
+REFUSED = """
+ld.f16 ld.relaxed.b32 ld.acquire.global.b32 ld.release.gpu.b32 ld.gpu.b32 ld.weak.gpu.b32
+ld.volatile.local.b32 ld.volatile.const.b32 ld.volatile.global.ca.b32
+ld.volatile.global.L1::evict_last.b32 ld.relaxed.gpu.local.b32 ld.relaxed.gpu.global.cg.b32
+ld.acquire.gpu.shared.L1::evict_last.b32 ld.mmio.relaxed.gpu.b32 ld.mmio.relaxed.sys.shared.b32
+ld.mmio.relaxed.sys.global.v2.b32 ld.shared.L2::128B.b32 ld.const.L1::evict_last.b32
+ld.global.ca.L1::evict_last.b32 ld.nc.b32 ld.shared.nc.b32 ld.weak.global.nc.b32 ld.global.cv.nc.b32
+st.f16 st.const.b32 st.relaxed.b32 st.acquire.gpu.b32 st.volatile.local.b32 st.global.L2::128B.b32
+st.global.wb.L1::evict_last.b32 st.shared.L1::evict_last.b32 st.release.gpu.global.cg.b32
+atom.add.s64 atom.add.b32 atom.inc.u64 atom.dec.s32 atom.min.b32 atom.and.u32 atom.xor.s64
+atom.exch.u32 atom.exch.f32 atom.cas.u32 atom.cas.f64 atom.add.f16 atom.add.noftz.f32
+atom.max.noftz.bf16x2 atom.shared.add.noftz.v2.f16 atom.global.add.noftz.v8.f16x2
+atom.global.add.v8.f32 atom.local.add.u32 atom.const.add.u32 atom.add.v2.f64
+red.acquire.gpu.add.u32 red.acq_rel.gpu.add.u32 red.add.s64 red.or.u32 red.exch.b32
+red.min.noftz.f16 red.param.add.u32
+cvt.rn.ftz.bf16x2.f32 cvt.rna.relu.tf32.f32 cvt.rna.relu.satfinite.tf32.f32
+bar.sync.aligned bar.cta.red.and.aligned.pred isspacep.param::func membar.gpu fence.sc
+fence.acq_rel fence.relaxed.gpu
+"""
+
+
+@pytest.mark.parametrize(("opcodes", "are_taken"), [(TAKEN, True), (REFUSED, False)])
+def test_the_table_has_the_opcodes_that_ptxas_takes(opcodes: str, are_taken: bool) -> None:
+    wrong = [each for each in opcodes.split() if bool(opcode_of(each).form) != are_taken]
+    assert wrong == []
+
+
 #: The reason is that of the parts that no form of the instruction has, or of all of the opcode.
 LACKING = {
     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%x], %a, [%x];": (
