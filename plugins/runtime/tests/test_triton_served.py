@@ -457,6 +457,24 @@ def test_a_damaged_library_is_compiled_and_an_error_where_files_alone_serve(fold
     assert (lines, error) == (["FormatError"], "")
 
 
+@pytest.mark.row("R60")
+def test_a_kernel_is_served_whose_constants_json_does_not_have(folder: Path) -> None:
+    types = "class dtype(str):\n    primitive_bitwidth = 16\n\n\nKIND = (dtype('fp16'), 2)\n"
+    path = folder / "kernels_of_test.py"
+    path.write_text(f"{KERNELS}\n\n{types}")
+    import kernels_of_test
+
+    constants = {"constants": {(1,): (kernels_of_test.KIND,)}}
+    write("k.devmod", module("add", b"of the tuple", ("*fp32", "constexpr"), **constants))
+    script = (
+        "import kernels_of_test as k\nfrom triton.runtime import jit\n"
+        "def refuse(*_): raise TypeError('Object of type dtype is not JSON serializable')\n"
+        "jit.serialize_specialization_data = refuse\n"
+        "print(k.add.launch('*fp32', 'constexpr', constants={(1,): (k.KIND,)}))\n"
+    )
+    assert run(script, DEVMOD_TRITON="k.devmod", **MANAGER) == (["b'of the tuple'"], "")
+
+
 def test_other_hooks_and_another_cache_stay() -> None:
     write("k.devmod", module("add", b"1"))
     script = """
@@ -506,7 +524,7 @@ def test_what_no_record_can_have_is_compiled_as_without_the_hook() -> None:
     )
     lines, error = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
     assert lines == ["b'compiled'"]
-    assert error.endswith("kernels_of_test:add: a constant of it cannot be written as JSON\n")
+    assert error.endswith("kernels_of_test:add: the constant <class 'object'> is a type\n")
     script = (
         "import kernels_of_test as k\nk.add.is_gluon = lambda: True\nk.add.launch('*fp32', 'i32')\n"
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from threading import local
 from typing import Any
@@ -100,8 +102,8 @@ def _set_manager(cache: Any) -> None:
 
 
 def _serialize_all() -> None:
-    """Let Triton pass a specialization to its hooks whose constants JSON does not have: it raises
-    TypeError if there is a hook, and compiles it if there is none.
+    """Let Triton pass a specialization to its hooks whose constants JSON does not have, such as a
+    type in a tuple: it raises TypeError if there is a hook, and compiles it if there is none.
     """
     module: Any = import_module("triton.runtime.jit")
     serialize = module.serialize_specialization_data
@@ -109,10 +111,13 @@ def _serialize_all() -> None:
         return
 
     def serialize_specialization_data(*arguments: Any) -> str:
-        try:
+        with suppress(TypeError, ValueError):
             return str(serialize(*arguments))
-        except (TypeError, ValueError):
-            return ""
+        # The hooks here need nothing else. Another one must not take it for the whole.
+        options = [vars(each) for each in arguments if hasattr(each, "num_warps")]
+        with suppress(TypeError, ValueError, IndexError):
+            return json.dumps({"options": options[0]})
+        return ""
 
     module.serialize_specialization_data = serialize_specialization_data
 
