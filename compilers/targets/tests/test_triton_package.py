@@ -268,6 +268,9 @@ def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
         "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?": {
             "options": {"num_warp": 8}
         },
+        "the record has the type 'fp17', and Triton has no such one": {
+            "arguments": {**ARGUMENTS, "BLOCK": {"value": {"type": "fp17"}}}
+        },
         "the hint '8' of '*fp32:8' is none of '16', '2G'": {
             "arguments": {**ARGUMENTS, "x": "*fp32:8"}
         },
@@ -282,7 +285,7 @@ def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
     for text, kernel in zip(cases, kernels, strict=True):
         assert f"failed for cuda -arch=sm_90: {kernel}: {text}\n" in out
     assert "packaged_kernels:wrong(x: *fp32): the Triton function 'wrong' does not compile" in out
-    assert "\ncuda -arch=sm_90: 1 of 9 kernels, " in out
+    assert "\ncuda -arch=sm_90: 1 of 10 kernels, " in out
     assert build("broken.json", "-t", "cuda -arch=sm_90", "-o", "none.devmod") == 1
     assert "none.devmod was not written: no kernel could be compiled" in capsys.readouterr().err
     assert not Path("none.devmod").exists()

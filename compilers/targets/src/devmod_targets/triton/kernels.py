@@ -252,7 +252,12 @@ def _decode(value: Any) -> Any:
     if name == "tuple" and isinstance(content, list):
         return tuple(map(_decode, content))
     if name == "type":
-        return import_triton("", "triton.language").dtype(content)
+        try:
+            return import_triton("", "triton.language").dtype(content)
+        except Exception as error:  # Triton asserts that it has the type
+            raise FormatError(
+                f"the record has the type {content!r}, and Triton has no such one"
+            ) from error
     if name == "function" and isinstance(content, str):
         return find_function(content)
     raise FormatError(f"the record has the constant {value!r}, which is of no known form")
