@@ -67,7 +67,9 @@ def copy_of(tensor: torch.Tensor, known: dict[int, tuple[torch.UntypedStorage, i
     host = int(storage.data_ptr())
     if host not in known:
         device = ctypes.c_uint64()
-        check(DRIVER.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(storage.nbytes())))
+        # PyTorch's memory is longer too: an atomic of 16 bits accesses the 32 bits around them.
+        size = -(-storage.nbytes() // 4) * 4
+        check(DRIVER.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(size)))
         known[host] = storage, device.value
         check(DRIVER.cuMemcpyHtoD_v2(device, host, storage.nbytes()))
     return known[host][1]
