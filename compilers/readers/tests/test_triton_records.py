@@ -459,6 +459,16 @@ def test_what_is_no_record() -> None:
     )
 
 
+@pytest.mark.parametrize("version", ["", "x", "3.9.0\n", "-3", "3" * 101, 3, None])
+def test_a_record_has_a_version_of_triton(version: Any) -> None:
+    text = json.dumps({"triton": version, "kernels": []})
+    assert refusal(FormatError, read_record, text, "k.json") == (
+        'k.json is no record of Triton\'s kernels: expected "triton", a version, and "kernels", a list'
+    )
+    for good in ("3.9.0", "3.10.0.dev20261130", "3.8.0+fb"):
+        assert read_record(json.dumps({"triton": good, "kernels": []}), "")[0] == good
+
+
 def test_the_choices_of_a_file_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b'{"triton": "3.9.0", "choices": []}'
     assert read_choices(text, "k.devmod") == ("3.9.0", [])

@@ -240,6 +240,23 @@ def test_why_a_kernel_of_the_file_does_not_fit() -> None:
     )
 
 
+@pytest.mark.row("R60")
+def test_each_kernel_of_a_function_is_read_once_for_all_differences() -> None:
+    others = [module("add", b"1", options={"num_warps": each}) for each in (1, 2, 8)]
+    write("k.devmod", *others)
+    write("more.devmod", module("add", b"1", ("*fp16", "i32")))
+    script = (
+        "import json\nimport kernels_of_test as k\nfrom devmod_runtime._triton import served\n"
+        "read = served._entry_of\nseen = []\n"
+        "served._entry_of = lambda module: seen.append(1) or read(module)\n"
+        "for each in ('*fp64', '*i8', '*i16'): k.add.launch(each, 'i32')\nprint(len(seen))\n"
+        "from devmod.interop import triton\ntriton.serve('more.devmod')\n"
+        "print(k.add.launch('*fp16', 'i32'), k.add.launch('*u8', 'i32'), len(seen))\n"
+    )
+    lines, _ = run(script, DEVMOD_TRITON="k.devmod", **MANAGER)
+    assert lines == ["3", "b'1' b'compiled' 8"]
+
+
 def test_the_first_of_two_files_serves_and_ptx_where_the_driver_is_to_compile_it() -> None:
     write("1.devmod", module("add", b"first"))
     write("2.devmod", module("add", b"second"), module("scale", b"scaled"))

@@ -96,6 +96,10 @@ HIP_PLACE = HIP_PATH.ljust(4096, "/")
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
 
 
+#: A version of Triton, such as 3.9.0 or 3.8.0+fb.
+_VERSION = re.compile(r"\d[\w.+-]{0,99}")
+
+
 class UnsupportedError(Exception):
     """A specialization that a record cannot have; the text has the reason."""
 
@@ -684,7 +688,8 @@ def read_record(text: str | bytes, place: str) -> tuple[str, list[Specialization
         raise FormatError(f"{place} is no record of Triton's kernels: expected an object")
     version = document.get("triton")
     kernels = document.get("kernels")
-    if not isinstance(version, str) or not isinstance(kernels, list):
+    is_version = isinstance(version, str) and bool(_VERSION.fullmatch(version))
+    if not is_version or not isinstance(kernels, list):
         raise FormatError(
             f'{place} is no record of Triton\'s kernels: expected "triton", a version, and "kernels", a list'
         )

@@ -78,6 +78,8 @@ class Server:
         #: By identity, and by the name of the function.
         self._modules: dict[str, list[Any]] = {}
         self._names: dict[str, list[Any]] = {}
+        #: By the name of the function: what the kernels are for, read at the first difference.
+        self._parts: dict[str, list[Parts]] = {}
         self._libraries: dict[str, Any] = {}
         #: By Triton's key: the names of the libraries of signatures.
         self._launchers: dict[str, str] = {}
@@ -124,6 +126,7 @@ class Server:
                     self._names.setdefault(symbol, []).append(module)
                     found += 1
         if found:
+            self._parts.clear()
             self._libraries = libraries | self._libraries
             self._unread += choices
             self.places.append(place)
@@ -232,11 +235,12 @@ class Server:
 
     def _difference(self, parts: Parts) -> str:
         """Return how a specialization differs from those of the same function in the files."""
-        others = []
-        for module in self._names.get(parts.symbol, ()):
-            other = Parts(**_entry_of(module)["parts"])
-            if other.function == parts.function:
-                others.append(other)
+        found = self._parts.get(parts.symbol)
+        if found is None:
+            modules = self._names.get(parts.symbol, ())
+            found = [Parts(**_entry_of(module)["parts"]) for module in modules]
+            self._parts[parts.symbol] = found
+        others = [each for each in found if each.function == parts.function]
         if not others:
             return "no file has the function"
         for field, text in (
