@@ -158,7 +158,9 @@ def test_a_miss_lists_the_names(folder: Path) -> None:
 
 def test_a_miss_without_any_bundle() -> None:
     assert refusal(devmod.NotRegisteredError, devmod.installed, "blur") == (
-        "devmod.bundles.blur is not registered: no installed distribution provides this bundle. The bundles here: none"
+        "devmod.bundles.blur is not registered: no installed distribution provides this bundle. The bundles here: none. Install the "
+        'package that has it. One of your own names it in its pyproject.toml, under [project.entry-points."devmod.bundles"], and is '
+        "then installed again"
     )
 
 

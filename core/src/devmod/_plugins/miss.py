@@ -37,6 +37,11 @@ WORDS = {
     "intel": "a maker of devices; its drivers have vulkan, opencl and webgpu",
     "cpu": "a device of other kinds; opencl has it with PoCL or Intel's runtime, vulkan with Mesa's lavapipe",
 }
+#: What to do about a bundle that no name is near to. Its package may lack the entry point.
+_NO_BUNDLE = (
+    ". Install the package that has it. One of your own names it in its pyproject.toml, under "
+    '[project.entry-points."devmod.bundles"], and is then installed again'
+)
 #: How the other shared objects are read.
 _SHARED_OBJECTS = (
     "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, devmod.interop.tvm.load_library(path) the "
@@ -54,8 +59,9 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
         if group == "devmod.bundles":
             known = sorted(registry.registered(group))
             text = f"no installed distribution provides this bundle. The bundles here: {', '.join(known) or 'none'}"
+            advice = did_you_mean(name, known) or _NO_BUNDLE
             return NotRegisteredError(
-                f"{key} is not registered: {text}{did_you_mean(name, known)}", kind=name, key=key
+                f"{key} is not registered: {text}{advice}", kind=name, key=key
             )
 
         distribution = ""
