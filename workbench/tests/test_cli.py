@@ -282,6 +282,16 @@ def test_a_mistyped_subcommand_gets_a_suggestion(capsys: pytest.CaptureFixture[s
     )
 
 
+def test_an_unknown_option_gets_the_nearest_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, advice in {
+        "--jsn": "Did you mean '--json'?",
+        "--frob": "Its options: --json, --debug",
+    }.items():
+        code, out, err = run(capsys, "cache", "clear", option)
+        assert (code, out) == (2, "")
+        assert err.endswith(f"\ndevmod: error: No such option '{option}'. {advice}\n")
+
+
 def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--help")
     assert out.endswith(

@@ -221,7 +221,17 @@ def _usage_text(error: click.ClickException) -> str:
     above = text.removesuffix(message).rpartition("\n")[0]
     if isinstance(error, click.MissingParameter):
         message = missing_text(error)
+    elif isinstance(error, click.NoSuchOption) and not error.possibilities and error.ctx:
+        message += f" Its options: {', '.join(_options_of(error.ctx.command))}"
     return f"{above}\ndevmod: error: {message}".lstrip("\n")
+
+
+def _options_of(command: click.Command) -> list[str]:
+    """Return the longest form of each option of a command."""
+    options = [
+        each for each in command.params if isinstance(each, click.Option) and not each.hidden
+    ]
+    return [max(each.opts, key=len) for each in options]
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
