@@ -85,6 +85,10 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
             "'a-b' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores",
         ),
         (
+            "opencl,webgpu",
+            "a target is one kind, got 'opencl,webgpu'; give each by itself: opencl and webgpu",
+        ),
+        (
             "OpenCL",
             "'OpenCL' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores. "
             "Did you mean 'opencl'?",

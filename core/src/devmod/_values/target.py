@@ -70,6 +70,10 @@ class Target(Value):
     ) -> None:
         if isinstance(kind, str) and kind.partition(" ")[2].lstrip().startswith("-"):
             raise FormatError(f"a target's kind is one word; for {kind!r} use Target.parse")
+        if isinstance(kind, str) and "," in kind:
+            raise FormatError(
+                f"a target is one kind, got {kind!r}; give each by itself: {kind.replace(',', ' and ')}"
+            )
         if not is_valid_name(kind):
             raise FormatError(
                 f"{kind!r} is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"
