@@ -128,9 +128,13 @@ def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:
         (
             ["b", "?", "h", "?"],
             {"b": 1},
-            "the model leaves lengths open, so choose them: --dim x.1=N --dim h=N --dim x.3=N",
+            "the model leaves lengths open, so choose them: --dim x.1=N --dim h=N --dim x.3=N. A range such as 1..512 in the place of N is a length that each call chooses",
         ),
-        (None, {}, "the model leaves lengths open, so choose them: --dim x=N,N,…"),
+        (
+            None,
+            {},
+            "the model leaves lengths open, so choose them: --dim x=N,N,…. A range such as 1..512 in the place of N is a length that each call chooses",
+        ),
         ([1, 3], {"x": [1, 4]}, "the input 'x', axis 1: expected 3, got 4"),
         ([1, 3], {"x.1": (1, 4)}, "the input 'x', axis 1: expected 3, got 1 to 4"),
         ([1, 3], {"x": 4}, "the input 'x' has 2 dimensions, and its lengths are [4]"),

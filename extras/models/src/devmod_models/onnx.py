@@ -773,7 +773,10 @@ class _Inputs:
             )
         if self.missing:
             choices = " ".join(dict.fromkeys(self.missing))
-            raise ArgumentError(f"the model leaves lengths open, so choose them: {choices}")
+            raise ArgumentError(
+                f"the model leaves lengths open, so choose them: {choices}. A range such as 1..512 in the place of N "
+                "is a length that each call chooses"
+            )
 
     def move_empty(self, constants: dict[str, Constant]) -> None:
         """Make constants of the inputs without elements."""
