@@ -302,6 +302,7 @@ EXPECTED = 'expected "FILE", { file = "FILE" } or { issuer = "URL", identity = "
 INVALID = {
     "it has no [[rule]]": 'raw = "refuse"',
     "it has the unknown key 'rules'. Did you mean 'rule'?": "rules = 1",
+    "it has the unknown key 'keys'. Its keys: rule, raw": 'keys = ["acme.pub"]',
     'raw: expected "refuse" or "allow", got True': "raw = true",
     'raw: expected "refuse" or "allow", got []': "raw = []",
     "rule 1: raw belongs at the top of the policy, before the first [[rule]]": rule(
@@ -344,7 +345,7 @@ INVALID = {
         keys='[{ issuer = "", identity = "b" }]'
     ),
     "rule 1: keys: 'a' needs an identity": rule(keys='[{ issuer = "a" }]'),
-    "rule 1: keys: it has the unknown key 'subject'": rule(
+    "rule 1: keys: it has the unknown key 'subject'. Its keys: issuer, identity, config, until": rule(
         keys='[{ issuer = "a", identity = "b", subject = "c" }]'
     ),
     "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(

@@ -435,7 +435,8 @@ def _is_number(value: object, least: int, most: int) -> bool:
 
 def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str = "") -> None:
     for key in sorted(table.keys() - known):
-        raise ValueError(f"{where}it has the unknown key {key!r}{did_you_mean(key, known)}")
+        advice = did_you_mean(key, known) or f". Its keys: {', '.join(known)}"
+        raise ValueError(f"{where}it has the unknown key {key!r}{advice}")
 
 
 def _stamp(path: str) -> tuple[int, ...]:
