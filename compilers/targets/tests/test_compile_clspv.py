@@ -309,6 +309,7 @@ def test_the_error_without_clspv_has_both_ways() -> None:
 # -- what clspv cannot do
 
 POINTERS = "clspv cannot compare or subtract pointers. Compare the indices"
+JUMP = "clspv compiles a jump into a loop to wrong code. Move the label before the loop, or use branches"
 USE_FLOAT = "Use float (-cl-single-precision-constant for constants), or a function of your own"
 REFUSED = {
     "equal pointers": ("if (x == y) x[0] = 1;", f"k.cl:4:6: error: {POINTERS}"),
@@ -337,6 +338,18 @@ REFUSED = {
         "x[0] = convert_double2_rte((int2)(n)).x;",
         "k.cl:4:9: error: clspv crashes on convert_double2_rte(). Write a cast to double",
     ),
+    "a label of a switch in a loop": (
+        "switch (n & 1) { case 0: do { x[n] = 1; case 1: n--; } while (n > 0); }",
+        f"k.cl:4:42: error: {JUMP}",
+    ),
+    "a jump into a loop": (
+        "if (n & 1) goto in; while (n > 3) { x[n] = 1; in: n--; }",
+        f"k.cl:4:13: error: {JUMP}",
+    ),
+    "a jump into a loop of jumps": (
+        "if (n & 1) goto in; again: x[n] = 1; in: n--; if (n > 3) goto again;",
+        f"k.cl:4:13: error: {JUMP}",
+    ),
     "recursion": (
         "x[0] = f(n);",
         "k.cl:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
@@ -361,6 +374,27 @@ def test_what_clspv_cannot_compile_is_refused_with_the_line(
     file = tmp_path / "k.cl"
     file.write_text(BEGIN.replace("RECURSE", recurse) + f" {statement}\n}}\n")
     assert refused(file) == expected
+
+
+#: Jumps that clspv compiles to what the source says.
+JUMPS = (
+    "switch (n & 3) { case 0: if (x[0] > 0) { n += 1; case 1: n += 2; } break; case 2: { n = 4; default: n++; } }",
+    "if (n & 1) goto in; if (x[0] > 0) { n += 1; in: n += 2; }",
+    "for (int i = 0; i < 4; i++) for (int j = 0; j < 4; j++) if (x[i + j] > 1) goto out; out: n++;",
+    "again: n += 3; if (n < 9) goto again;",
+    "one: n += 3; two: n += 1; if (n < 7) goto one; if (n < 20) goto two;",
+    "for (int i = 0; i < 4; i++) { switch (n & 3) { case 0: continue; case 1: n++; default: break; } n++; }",
+)
+
+
+@needs_wheel
+def test_other_jumps_are_compiled() -> None:
+    kernels = [
+        f"kernel void k{number}(global int *x, int n) {{ {statements} x[0] = n; }}\n"
+        for number, statements in enumerate(JUMPS)
+    ]
+    module = devmod.compile("".join(kernels), "vulkan", language="OpenCL C")
+    assert len(module.functions) == len(JUMPS)
 
 
 #: The functions of doubles that clspv compiles to wrong code, by their calls.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backend_checks import code_of
@@ -13,6 +14,7 @@ from each_case import refusal
 from opencl_calls import CALLS, kernel_of
 
 import devmod
+from devmod_targets.authoring import zig
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 
@@ -105,6 +107,48 @@ def test_each_function_compiles() -> None:
 )
 def test_errors(source: str, target: str, message: str) -> None:
     assert refusal(devmod.CompileError, build, source, target).startswith(message)
+
+
+def test_inline_functions_beside_one_of_another_file() -> None:
+    """clang crashes on their linkage."""
+    text = "inline float f(float x) { return x * x; }\nextern inline float g(float x) { return x + 1; }\n"
+    text += "kernel void k(global float *x) { x[0] = f(g(x[0])); }"
+    module = build(text)
+    assert [*module.functions] == ["k"]
+
+
+CRASH = "clang frontend command failed with exit code 139 (use -v to see invocation)"
+
+
+@pytest.mark.parametrize(
+    ("crashes", "what"),
+    [
+        ("h", "k.cl:2: error: clang crashes on the function 'h'"),
+        ("", "k.cl: error: clang crashes on the program"),
+    ],
+)
+def test_a_crash_of_clang_names_the_function(
+    crashes: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_zig = zig.run_zig
+
+    def crash(arguments: Any, files: Any, *rest: Any, **named: Any) -> zig.ZigResult:
+        """Crash where clang writes SPIR-V for the function's body, or for any of several."""
+        text = b"".join(files.values()).decode()
+        bodies = set(re.findall(r"^define .*@(\w+)\(", text, re.MULTILINE))
+        if "-c" in arguments and (not bodies or len(bodies) > 1 or crashes in bodies):
+            return zig.ZigResult(1, f"zig: error: {CRASH}\n", b"")
+        return run_zig(arguments, files, *rest, **named)
+
+    for module in ("clang", "_il"):
+        monkeypatch.setattr(f"devmod_targets.opencl.{module}.run_zig", crash)
+    file = tmp_path / "k.cl"
+    file.write_text(
+        "int g(int x) { return x + 1; }\nint h(int x) { return x * 2; }\nkernel void k(global int *x) { x[0] = h(g(x[0])); }\n"
+    )
+    assert refusal(devmod.CompileError, devmod.compile, file, IL) == (
+        f"{what} when it writes SPIR-V. Compile the source instead (the target 'opencl' without -format=il), or change the function"
+    )
 
 
 def test_the_file_of_another_kind(tmp_path: Path) -> None:

@@ -9,9 +9,26 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import opencl_functions as functions
+import pytest
 from test_il_kernels import run
 from test_il_kernels import target as target  # the fixture
 
+import devmod
+
+#: The elements of the copies.
+COPIED = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
 #: Expressions of a float v from -7 to 7, with the exact value of a double, and the error relative
 #: to 1 + |exact|.
 FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
@@ -170,3 +187,63 @@ def test_the_functions_of_floats(target: str) -> None:
                 f"{expression}: {error:.1e} at {values[np.argmax(np.abs(out[:, number] - expected))]}"
             )
     assert problems == []
+
+
+#: The vectors of each function and width, few of them in `make test`.
+VECTORS = [64, pytest.param(4096, marks=pytest.mark.volume)]
+
+
+@pytest.mark.parametrize("count", VECTORS)
+@pytest.mark.parametrize(
+    ("type_", "name"),
+    [(type_, name) for type_ in ("float", "double") for name in functions.geometrics(type_)],
+)
+def test_geometric_functions(type_: str, name: str, count: int, target: str) -> None:
+    """Each width within OpenCL's bounds of error, over lengths of all exponents."""
+
+    def launch(source: str, kernel: str, arguments: Any) -> None:
+        run(target, kernel, *arguments, grid=len(arguments[0]) // 32, block=32, text=source)
+
+    assert functions.wrong_geometric(launch, type_, name, count) == []
+
+
+COPIES = """
+kernel void k(global const {type_} *x, global {type_} *y, local {type_} *part, local {type_} *gathered) {{
+    size_t group = get_group_id(0), l = get_local_id(1) * get_local_size(0) + get_local_id(0), n = {count}, step = {step};
+    event_t event[2];
+    event[0] = async_work_group_copy(part, x + group * n, n, 0);
+    event[1] = async_work_group_strided_copy(gathered, x + group, n, step, 0);
+    wait_group_events(2, event);
+    if (l < n) {{ {type_} t = gathered[l]; gathered[l] = part[l]; part[l] = t; }}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    event_t last = async_work_group_copy(y + group * 2 * n, (local const {type_} *)part, n, 0);
+    wait_group_events(1, &last);
+    last = async_work_group_strided_copy(y + 256 + group, (local const {type_} *)gathered, n, step, 0);
+    wait_group_events(1, &last);
+}}
+"""
+
+
+@pytest.mark.volume_but(
+    *("char", "ushort3", "float4"), *("SPIR-V-char", "SPIR-V-ushort3", "SPIR-V-double16")
+)
+@pytest.mark.parametrize(
+    "type_", [f"{each}{lanes}" for each in COPIED for lanes in ("", 2, 3, 4, 8, 16)]
+)
+def test_copies_of_a_group(type_: str, target: str) -> None:
+    """Of more and of fewer elements than threads, in a block of two dimensions."""
+    lanes = int(type_.lstrip("abcdefghijklmnopqrstuvwxyz") or 1)
+    dtype = COPIED[type_.rstrip("0123456789")]
+    stored = 4 if lanes == 3 else lanes
+    x = np.random.default_rng(17).integers(0, 100, (512, stored)).astype(dtype)
+    for count, step in ((5, 3), (24, 2), (40, 7)):
+        y = np.zeros((768, stored), dtype)
+        local = [devmod.Local(count * stored * x.itemsize)] * 2
+        text = COPIES.format(type_=type_, count=count, step=step)
+        run(target, "k", x.ravel(), y.ravel(), *local, grid=2, block=(8, 6), text=text)
+        expected = np.zeros_like(y)
+        for group in range(2):
+            expected[group * 2 * count :][:count] = x[group : group + count * step : step]
+        for group in range(2):
+            expected[256 + group : 256 + group + count * step : step] = x[group * count :][:count]
+        np.testing.assert_array_equal(y[:, :lanes], expected[:, :lanes])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import test_il_kernels
 from one_source import OPENCL_C, check_one_source
+from test_il_functions import test_copies_of_a_group as test_copies_of_a_group
 from test_il_functions import test_the_functions_of_floats as test_the_functions_of_floats
 
 import devmod

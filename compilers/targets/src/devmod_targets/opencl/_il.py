@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
@@ -15,6 +16,7 @@ from devmod_readers.spirv import (
     read_kernels,
     read_module,
 )
+from devmod_targets._text import find_code
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -38,6 +40,13 @@ _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 #: What a text has that calls such a function, or a wrong one. A macro may join the name.
 _MAY_CALL_OWN = re.compile(
     f"{_OWN.pattern}|\\bconvert_|\\batomic_|\\bvloada_half3|\\b(?:all|any|mad_sat|shuffle2?)\\b"
+)
+#: clang's message when a signal ends it, which names no function.
+_CRASH = re.compile(r"clang frontend command failed (?:with exit code|due to signal)")
+#: The definition of a function in LLVM IR text, and what its declaration does not have.
+_DEFINITION = re.compile(r"^define ([^\n]*?@([\w.$]+)\([^\n]*) \{\n(?s:.*?)^\}", re.MULTILINE)
+_OF_DEFINITIONS = re.compile(
+    r"\b(?:internal|private|linkonce_odr|available_externally|dso_local) | ![\w.]+ !\d+"
 )
 #: The calls of `to_global`, `to_local` and `to_private`, whose symbols LLVM's SPIR-V does not know.
 _CASTS = re.compile(r"@__(to_(?:global|local|private))(?=\()")
@@ -96,6 +105,9 @@ def compile_il(
             code, warnings = program.compile(flags, "-c")
             break
         except CompileError as error:
+            if _CRASH.search(error.log):
+                code = _without_crash(program, flags, error)
+                break
             if version == _VERSIONS[-1] or "SPIR-V" not in error.log:
                 raise
     try:
@@ -142,7 +154,7 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
         devmod has no definition of a function, or LLVM refuses the program.
     """
     request = program.request
-    text = program.compile(flags, "-emit-llvm")[0].decode()
+    text = _optimizable(program, flags)
     text = _CASTS.sub(lambda match: f"@_Z{len(match[1])}{match[1]}PU3AS4v", text)
     builtins = [
         each
@@ -184,6 +196,55 @@ def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str])
             log=result.log,
         )
     return result.output
+
+
+def _without_crash(program: ClangProgram, flags: Sequence[str], error: CompileError) -> bytes:
+    """Return the SPIR-V of a program on which a signal ends clang, if inline functions are why:
+    clang's SPIR-V has no linkage for those that another file defines.
+
+    Raises
+    ------
+    CompileError
+        Another function ends clang. The error names the first one that ends it alone, if one does.
+    """
+    request = program.request
+    text = _optimizable(program, flags)
+    code = _spirv(text, flags)
+    if code:
+        return code
+    place, what = request.name, "the program"
+    for symbol in [match[2] for match in _DEFINITION.finditer(text)]:
+        if not _spirv(_DEFINITION.sub(partial(_without_body, symbol), text), flags):
+            name = symbol.removeprefix("__clang_ocl_kern_imp_")
+            place, _ = find_code(rf"\b{re.escape(name)}\s*\(", program.source.text, request.name)
+            what = f"the function {name!r}"
+            break
+    raise request.error(
+        f"{place}: error: clang crashes on {what} when it writes SPIR-V. Compile the source instead (the target "
+        f"{request.target.kind!r} without -format=il), or change the function",
+        log=error.log,
+    )
+
+
+def _optimizable(program: ClangProgram, flags: Sequence[str]) -> str:
+    """Return a program in LLVM IR text, with the definitions of its inline functions."""
+    text = program.compile(flags, "-emit-llvm")[0].decode()
+    return text.replace("define available_externally ", "define internal ")
+
+
+def _spirv(text: str, flags: Sequence[str]) -> bytes:
+    """Return the SPIR-V of a program in LLVM IR text; b"" if clang refuses it or crashes."""
+    command = ["clang", "--no-default-config", "-x", "ir", "-Wno-override-module", *flags]
+    output = ["-c", "program.ll", "-o", "out"]
+    result = run_zig([*command, *output], {"program.ll": text.encode()}, "out", kind="opencl")
+    return b"" if result.status else result.output
+
+
+def _without_body(kept: str, match: re.Match[str]) -> str:
+    """Return the definition of a function as a declaration, unless it is the one that is kept."""
+    if match[2] == kept:
+        return match[0]
+    return f"declare {_OF_DEFINITIONS.sub(' ', match[1])}"
 
 
 def _name(module: SpirvModule, id_: int) -> str:

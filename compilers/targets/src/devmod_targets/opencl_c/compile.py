@@ -254,7 +254,9 @@ def _link(
         # atomic_add of a long would be the function of ints.
         flags.remove(_OTHER_POINTERS)
         code, warnings = program.compile(flags, "-emit-llvm", files)
-    return _FOLDER.sub('directory: ""', code.decode()), warnings
+    # LLVM drops an inline function that another file would define.
+    text = code.decode().replace("define available_externally ", "define internal ")
+    return _FOLDER.sub('directory: ""', text), warnings
 
 
 def _calls(text: str) -> dict[str, list[str]]:
