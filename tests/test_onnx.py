@@ -884,6 +884,13 @@ def test_a_range_that_is_wrong_is_found(replace: Any, refused: Any) -> None:
             "each call chooses several lengths; name the one: 'batch', 'n' (--buckets)",
         ),
         (
+            [
+                *("--dim", "n=1..9", "--dim", "batch=1..2"),
+                *("--buckets", "n=2,9", "--buckets", "batch=1,2"),
+            ],
+            "one length alone has ranges with kernels of their own, got 'n', 'batch' (--buckets)",
+        ),
+        (
             ["--dim", "n=1..9", "--buckets", "m=2,9"],
             "no length that each call chooses has the name 'm'. Those are 'n' (--buckets)",
         ),
@@ -1052,6 +1059,11 @@ def test_states_that_no_program_has(refused: Any, capsys: pytest.CaptureFixture[
     )
     assert refused("grows.onnx", "--state", "k=k2", "--dim", "n=4") == (
         "grows.onnx: the state 'k' is float32[4], and its next value 'k2' is float32[5]; a state keeps its shape\n"
+    )
+    nodes = "k2 = Concat<axis = 0>(k, x) y = Add(x, x)"
+    write("any.onnx", nodes, {"x": (FLOAT, ["m"]), "k": (FLOAT, [4])}, ["y", "k2"])
+    assert refused("any.onnx", "--state", "k=k2", "--dim", "m=1..4") == (
+        "any.onnx: the state 'k' is float32[4], and its next value 'k2' is float32[(m + 4)]; a state keeps its shape\n"
     )
     np.save("k.npy", np.zeros(4))
     assert refused("grows.onnx", "--state", "k=k2", "--inputs", "k=k.npy") == (
@@ -1599,6 +1611,10 @@ def test_an_interrupt_ends_both_processes(monkeypatch: pytest.MonkeyPatch) -> No
         (
             ["--dim", "rows=-1"],
             "--dim rows=-1: expected a length, such as batch=1, rows=1..64, width=32..640:32 or x=1,3,48,192",
+        ),
+        (
+            ["--buckets", "n=4,8", "--buckets", "n=2,8"],
+            "--buckets: expected a NAME= of its own for each, got 4,8 and 2,8",
         ),
         (
             ["--buckets", "n=4..8"],

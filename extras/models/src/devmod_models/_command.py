@@ -102,6 +102,7 @@ Examples:
 @click.option(
     "--buckets",
     "buckets",
+    multiple=True,
     metavar="[NAME=]LENGTH,...",
     help="Kernels of their own for ranges of a length that each call chooses, by the last length of each: "
     "32,128,512. NAME is the length, if there are several.",
@@ -159,7 +160,7 @@ def command(
     weights: Path | None,
     name: str | None,
     dims: tuple[str, ...],
-    buckets: str | None,
+    buckets: tuple[str, ...],
     constants: tuple[str, ...],
     states: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -268,16 +269,20 @@ def _lengths_of(texts: tuple[str, ...]) -> dict[str, str]:
     return _unique("--dim", pairs)
 
 
-def _buckets_of(text: str | None) -> dict[str, list[int]]:
+def _buckets_of(texts: tuple[str, ...]) -> dict[str, list[int]]:
     """Return the ends of the ranges of --buckets by the name of the length; "" is the only one."""
-    if text is None:
-        return {}
-    name, _, ends = text.rpartition("=")
-    if not _BUCKETS.fullmatch(ends):
-        raise click.UsageError(
-            f"--buckets {text}: expected the last length of each range, such as 32,128,512 or rows=32,128,512"
-        )
-    return {name: [*map(int, ends.split(","))]}
+    pairs = []
+    for text in texts:
+        name, _, ends = text.rpartition("=")
+        if not _BUCKETS.fullmatch(ends):
+            raise click.UsageError(
+                f"--buckets {text}: expected the last length of each range, such as 32,128,512 or rows=32,128,512"
+            )
+        pairs.append((name, ends))
+    result = {}
+    for name, ends in _unique("--buckets", pairs).items():
+        result[name] = [*map(int, ends.split(","))]
+    return result
 
 
 def _pairs_of(option: str, texts: tuple[str, ...], what: str, example: str) -> dict[str, str]:

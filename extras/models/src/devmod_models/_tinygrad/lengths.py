@@ -25,6 +25,7 @@ __all__ = [
     "gather",
     "gather_nd",
     "largest_of_windows",
+    "length_text",
     "pool",
     "reshape",
     "same_pads",
@@ -322,7 +323,8 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
         for own, (one, two) in enumerate(zip(first.shape, each.shape, strict=False)):
             if own == axis % first.ndim or _is_equal(one, two):
                 continue
-            text = f"its inputs 0 and {number} have the lengths {_text(one)} and {_text(two)} along axis {own}: expected the same"
+            lengths = f"{length_text(one)} and {length_text(two)}"
+            text = f"its inputs 0 and {number} have the lengths {lengths} along axis {own}: expected the same"
             if are_fixed((one, two)):
                 raise CompileError(text)
             raise CompileError(
@@ -332,7 +334,7 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
     return onnx_ops["Concat"](*inputs, axis=axis)
 
 
-def _text(length: Any) -> Any:
+def length_text(length: Any) -> Any:
     """Return a length for a person."""
     try:
         return expression(length)

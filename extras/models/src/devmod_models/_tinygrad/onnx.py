@@ -65,7 +65,7 @@ from devmod_models._tinygrad.check import (
 from devmod_models._tinygrad.control import CONTROL
 from devmod_models._tinygrad.factors import Factors
 from devmod_models._tinygrad.half import Precision, halved
-from devmod_models._tinygrad.lengths import ceil_pads, pool, same_pads
+from devmod_models._tinygrad.lengths import ceil_pads, length_text, pool, same_pads
 from devmod_models._tinygrad.operators import OPERATORS, divide
 from devmod_models._tinygrad.record import (
     DTYPES,
@@ -212,7 +212,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         values = {}
         for name, state in self._states.items():
             value = results[state.output]
-            found = _text(DTYPES.get(value.dtype, value.dtype.name), value.shape)
+            sides = map(length_text, value.shape)
+            found = _text(DTYPES.get(value.dtype, value.dtype.name), sides)
             wanted = _text(state.dtype, state.shape)
             if found != wanted:
                 raise CompileError(
