@@ -174,6 +174,24 @@ def test_a_graph_is_no_wider_than_the_page(page: Browser) -> None:
     assert page.evaluate("return document.documentElement.scrollWidth") == 390
 
 
+def test_the_first_box_of_a_wide_graph_is_seen(page: Browser, tmp_path: Path) -> None:
+    source = "kernel void copy(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
+    outputs = [f"y{number}" for number in range(5)]
+    module = devmod.program(
+        "wide",
+        devmod.compile(source, "opencl", block=64),
+        inputs=["x: float32[n]"],
+        outputs=[f"{each}: float32[n]" for each in outputs],
+        steps=[f"copy(x=x, y={each}, threads=n)" for each in outputs],
+    )
+    show(page, saved(tmp_path / "p.devmod", module), viewport={"width": 390, "height": 800})
+    page.wait("document.querySelector('.graph')")
+    first, around = page.evaluate(
+        "return ['.graph .given', '.graph-of'].map((each) => { const { left, right } = document.querySelector(each).getBoundingClientRect(); return [left, right]; })"
+    )
+    assert around[0] <= first[0] < first[1] <= around[1]
+
+
 def test_a_graph_of_many_arrays_is_bounded(page: Browser, tmp_path: Path) -> None:
     names = [f"x{number}" for number in range(200)]
     source = "kernel void copy(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"

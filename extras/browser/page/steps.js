@@ -47,6 +47,8 @@ export function stepList(module, name, info, contents) {
     (written) => {
       graph = stepGraph(program, written, MOST);
       picture.replaceChildren(graph.element);
+      // The first box is in the middle of a graph that is wider than the page.
+      picture.scrollLeft = (picture.scrollWidth - picture.clientWidth) / 2;
     },
     (error) => picture.replaceChildren(el("p", { class: "quiet" }, visible(error.message))),
   );
