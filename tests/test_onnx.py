@@ -1841,7 +1841,7 @@ def wheels() -> Path:
         str(own),
     ]
     run = subprocess.run(
-        [*command, "magika", "rapidocr-onnxruntime", "onnxruntime"],
+        [*command, "magika", "rapidocr-onnxruntime", "ddddocr", "onnxruntime"],
         capture_output=True,
         text=True,
         check=False,
