@@ -433,6 +433,110 @@ def test_fp8(kind: str, dtype: Any) -> None:
     same(parts_of(halves, np.float16), [expected, expected[::-1]])
 
 
+#: Types of 6 and 4 bits with PTX for the conversion of two float32, and of their pairs in %a.
+NARROW = {
+    "e2m3": (ml_dtypes.float6_e2m3fn, "{op} %o, %a, %b;", "{op} %o, %a;", "u16"),
+    "e3m2": (ml_dtypes.float6_e3m2fn, "{op} %o, %a, %b;", "{op} %o, %a;", "u16"),
+    "e2m1": (
+        ml_dtypes.float4_e2m1fn,
+        ".reg .b8 %s; {op} %s, %a, %b; mov.b16 %o, {{%s, 0}};",
+        ".reg .b8 %s; cvt.u8.u16 %s, %a; {op} %o, %s;",
+        "u16",
+    ),
+}
+
+
+def codes_in(pairs: np.ndarray, kind: str) -> list[np.ndarray]:
+    """Return the codes of the lower and of the higher of two numbers."""
+    shift = 4 if kind == "e2m1" else 8
+    return [pairs & ((1 << shift) - 1), pairs >> shift]
+
+
+@pytest.mark.parametrize("kind", NARROW)
+def test_types_of_six_and_four_bits(kind: str) -> None:
+    dtype, narrowing, widening, of_pair = NARROW[kind]
+    largest = float(ml_dtypes.finfo(dtype).max)
+    a, b = values("f32", 1), values("f32", 2)
+    a[:40] = np.linspace(-1.25 * largest, 1.25 * largest, 40)
+    ties = np.arange(1, 1 << dtype_bits(dtype) - 1, dtype=np.uint8)
+    points = np.concatenate([(ties - 1).view(dtype), ties.view(dtype)]).astype(np.float32)
+    a[40 : 40 + len(ties)] = points.reshape(2, -1).mean(axis=0)
+    for relu in ("", ".relu"):
+        op = f"cvt.rn.satfinite{relu}.{kind}x2.f32"
+        pairs = run_alike(narrowing.format(op=op), "f32", a, b, to=of_pair)
+        for given, codes in zip((b, a), codes_in(pairs, kind), strict=True):
+            bounded = np.clip(np.where(np.isnan(given), largest, given), -largest, largest)
+            if relu:
+                bounded = np.where(np.isnan(given), largest, np.maximum(bounded, 0) + np.float32(0))
+            assert_array_equal(codes, bounded.astype(dtype).view(np.uint8), err_msg=op)
+
+    every = np.arange(1 << dtype_bits(dtype), dtype=np.uint8)
+    shift = 4 if kind == "e2m1" else 8
+    together = every.astype(np.uint16) | every[::-1].astype(np.uint16) << shift
+    halves = run_alike(widening.format(op=f"cvt.rn.f16x2.{kind}x2"), "u16", together, to="u32")
+    expected = every.view(dtype).astype(np.float16)
+    same(parts_of(halves, np.float16), [expected, expected[::-1]])
+
+
+def dtype_bits(dtype: Any) -> int:
+    """Return the bits of a type of ml_dtypes."""
+    return int(ml_dtypes.finfo(dtype).bits)
+
+
+def test_four_bits_of_pairs_of_halves() -> None:
+    a = values("f16", 1)
+    pairs = pairs_of(a, np.uint32)
+    body = ".reg .b8 %s; cvt.rn.satfinite.e2m1x2.f16x2 %s, %a; mov.b16 %o, {%s, 0};"
+    got = codes_in(run_alike(body, "u32", pairs, to="u16"), "e2m1")
+    expected = np.clip(np.where(np.isnan(a), 6, a), -6, 6).astype(ml_dtypes.float4_e2m1fn)
+    for codes, numbers in zip(got, (expected, expected[::-1]), strict=True):
+        assert_array_equal(codes, numbers.view(np.uint8))
+
+
+#: Bits of a float32, and its scales rounded down and up, without and with .satfinite.
+SCALES = {
+    0x00000000: (0, 0, 0, 0),
+    0x003FFFFF: (0, 0, 0, 0),
+    0x00400000: (0, 0, 0, 0),
+    0x00400001: (0, 0, 1, 1),
+    0x807FFFFF: (0, 0, 1, 1),
+    0x00800000: (1, 1, 1, 1),
+    0x3F800000: (127, 127, 127, 127),
+    0xBF800001: (127, 127, 128, 128),
+    0x40490FDB: (128, 128, 129, 129),
+    0x7F000000: (254, 254, 254, 254),
+    0x7F000001: (254, 254, 255, 254),
+    0xFF7FFFFF: (254, 254, 255, 254),
+    0x7F800000: (255, 254, 255, 254),
+    0xFF800000: (255, 254, 255, 254),
+    0x7FC00000: (255, 255, 255, 255),
+}
+
+
+def test_scales_of_eight_bits() -> None:
+    """NVIDIA's cuda_fp8.hpp has these for the host."""
+    a = np.array(list(SCALES), np.uint32).view(np.float32)
+    expected = np.array(list(SCALES.values()))
+    halves = a.view(np.uint32) >> 16
+    for column, mode in enumerate(("rz", "rz.satfinite", "rp", "rp.satfinite")):
+        op = f"cvt.{mode}.ue8m0x2"
+        pairs = run_alike(f"{op}.f32 %o, %a, %b;", "f32", a, a[::-1], to="u16")
+        assert_array_equal(pairs >> 8, expected[:, column], err_msg=op)
+        assert_array_equal(pairs & 255, expected[::-1, column], err_msg=op)
+        packed = halves | halves[::-1] << 16
+        exact = np.flatnonzero(a.view(np.uint32) & 0xFFFF == 0)
+        pairs = run_alike(f"{op}.bf16x2 %o, %a;", "u32", packed, to="u16")
+        assert_array_equal((pairs & 255)[exact], expected[exact, column], err_msg=op)
+    every = np.arange(256, dtype=np.uint16)
+    wide = run_alike("cvt.rn.bf16x2.ue8m0x2 %o, %a;", "u16", every | every[::-1] << 8, to="u32")
+    powers = np.exp2(np.arange(256) - 127.0).astype(np.float32)
+    powers[255] = np.nan
+    same(
+        parts_of(wide, ml_dtypes.bfloat16),
+        [powers.astype(ml_dtypes.bfloat16)[::1], powers.astype(ml_dtypes.bfloat16)[::-1]],
+    )
+
+
 def test_literals_have_their_bits() -> None:
     assert run_snippet("mov.f32 %o, 0f3FC00000;", [], "f32")[0] == 1.5
     assert run_snippet("mov.f64 %o, 0dBFF8000000000000;", [], "f64")[0] == -1.5

@@ -15,8 +15,7 @@ from devmod_simulators.ptx.ptx_types import (
     F16,
     F32,
     F64,
-    FLOATS,
-    S32,
+    U8,
     U16,
     U32,
     Array,
@@ -32,6 +31,16 @@ SMALLEST = {
 }
 #: The largest finite numbers of types that `cvt.satfinite` converts to.
 LARGEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127, "tf32": (2 - 2.0**-10) * 2.0**127}
+LARGEST["ue8m0"] = 2.0**127
+
+#: Types of 8, 6 and 4 bits: the bits of the exponent and of the mantissa, and the bias.
+MINIFLOATS = {
+    "e4m3": (4, 3, 7),
+    "e5m2": (5, 2, 15),
+    "e3m2": (3, 2, 3),
+    "e2m3": (2, 3, 1),
+    "e2m1": (2, 1, 1),
+}
 
 #: The NaN of all results of 16 bits.
 _NAN_F16 = np.array(0x7FFF, np.uint16).view(F16)
@@ -52,6 +61,9 @@ def reader(kind: str) -> Callable[[Array], Array]:
     numbers give two columns.
     """
     base = kind.removesuffix("x2")
+    if kind == "e2m1x2":
+        read = reader(base)
+        return lambda a: read(np.stack([a & U8.type(15), a >> U8.type(4)], axis=-1))
     if base != kind:
         read = reader(base)
         half = f"u{DTYPES[kind].itemsize // 2}"
@@ -64,7 +76,7 @@ def reader(kind: str) -> Callable[[Array], Array]:
         return lambda a: a.view(F16).astype(F32)
     if kind == "bf16":
         return lambda a: (a.view(U16).astype(U32) << U32.type(16)).view(F32)
-    return fp8_values(kind).__getitem__
+    return _minifloats(kind).__getitem__
 
 
 def writer(kind: str, mode: str = "rn") -> Callable[[Array], Array]:
@@ -72,6 +84,10 @@ def writer(kind: str, mode: str = "rn") -> Callable[[Array], Array]:
     `reader`.
     """
     base = kind.removesuffix("x2")
+    if kind == "e2m1x2":
+        write = writer(base)
+        shifts = np.array([0, 4], U8)
+        return lambda a: np.bitwise_or.reduce(write(a) << shifts, axis=-1)
     if base != kind:
         write = writer(base, mode)
         whole = f"u{DTYPES[kind].itemsize}"
@@ -80,8 +96,10 @@ def writer(kind: str, mode: str = "rn") -> Callable[[Array], Array]:
         return lambda a: shortened(a, 13, mode) & U32.type(0xFFFFE000)
     if kind == "bf16":
         return lambda a: (shortened(a, 16, mode) >> U32.type(16)).astype(U16)
-    if kind not in FLOATS:
-        return partial(to_fp8, kind)
+    if kind == "ue8m0":
+        return partial(_to_scale, mode)
+    if kind in MINIFLOATS:
+        return partial(_to_minifloat, kind)
     dtype = DTYPES[kind]
     if kind == "f16":
         return lambda a: np.where(np.isnan(a), _NAN_F16, narrow(a, mode, F16))
@@ -136,29 +154,47 @@ def narrow(a: Array, mode: str, dtype: DType = F32, error: Array | None = None) 
     return np.where(inexact, toward_zero.view(U32) | U32.type(1), near.view(U32)).view(F32)
 
 
-def fp8_values(kind: str) -> Array:
-    """Return the float32 value of each code of e4m3 or e5m2."""
-    codes = np.arange(256, dtype=U16)
-    if kind == "e5m2":  # the high byte of a float16
-        return (codes << U16.type(8)).view(F16).astype(F32)
-    values = (
-        ((codes & U16.type(128)) << U16.type(8) | (codes & U16.type(127)) << U16.type(7))
-        .view(F16)
-        .astype(F32)
-    )
-    # Its exponents have a bias of 7, not 15.
-    return np.where(codes & 127 == 127, np.float32(np.nan), values * np.float32(256))
+def _minifloats(kind: str) -> Array:
+    """Return the float32 value of each code of a type of 8, 6 or 4 bits. The bits above are
+    ignored.
+    """
+    codes = np.arange(256)
+    if kind == "ue8m0":
+        return np.where(codes == 255, np.nan, np.exp2(codes - 127.0)).astype(F32)
+    exponent_bits, mantissa_bits, bias = MINIFLOATS[kind]
+    sign = 1 << exponent_bits + mantissa_bits
+    size = codes & (sign - 1)
+    exponent = size >> mantissa_bits
+    mantissa = (size & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
+    values = np.ldexp(mantissa + (exponent > 0), np.maximum(exponent, 1) - bias)
+    if kind == "e4m3":
+        values[size == 127] = np.nan
+    if kind == "e5m2":
+        values[size == 124] = np.inf
+        values[size > 124] = np.nan
+    return np.where(codes & sign, -values, values).astype(F32)
 
 
-def to_fp8(kind: str, a: Array) -> Array:
-    """Return the codes of float values, rounded to nearest even and saturated."""
-    table = fp8_values(kind)
-    finite = table[:128][np.isfinite(table[:128])].astype(F64)
+def _to_minifloat(kind: str, a: Array) -> Array:
+    """Return the codes of float values, rounded to nearest even and saturated. NaN is the greatest
+    number of types that lack it.
+    """
+    sign = 1 << sum(MINIFLOATS[kind][:2])
+    table = _minifloats(kind)[:sign]
+    finite = table[np.isfinite(table)].astype(F64)
     middle = (finite[1:] + finite[:-1]) / 2
     size = np.abs(a).astype(F64)
     low = np.searchsorted(middle, size, side="left")  # ties go down ...
     tie = np.isin(size, middle)
     low = np.where(tie & (low & 1 == 1), low + 1, low)  # ... unless that code is odd
-    code = np.minimum(low, len(finite) - 1)
-    code = np.where(np.isnan(a), 127, code) | np.where(np.signbit(a) & ~np.isnan(a), 128, 0)
-    return code.astype(S32).astype(np.uint8)
+    code = np.minimum(low, len(finite) - 1) | np.where(np.signbit(a), sign, 0)
+    return np.where(np.isnan(a), sign - 1, code).astype(U8)
+
+
+def _to_scale(mode: str, a: Array) -> Array:
+    """Return the exponents of float values, without their signs: rounded down, or (rp) up."""
+    bits = np.abs(a).astype(F32).view(U32)
+    exponent = bits >> U32.type(23)
+    # The least number is 2**-127, of which smaller ones have the code too.
+    is_above = (bits & U32.type(0x7FFFFF) != 0) & (bits > 0x400000) & (bits < 0x7F800000)
+    return np.where(is_above & (mode == "rp"), exponent + U32.type(1), exponent).astype(U8)

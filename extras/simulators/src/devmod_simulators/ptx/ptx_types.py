@@ -24,7 +24,10 @@ DTYPES: dict[str, DType] = {
     "f16": np.dtype(np.float16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
-    **dict.fromkeys(("bf16", "e4m3x2", "e5m2x2"), np.dtype(np.uint16)),
+    **dict.fromkeys(
+        ("bf16", "e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2"), np.dtype(np.uint16)
+    ),
+    "e2m1x2": np.dtype(np.uint8),
     **dict.fromkeys(("f16x2", "bf16x2", "tf32", "u16x2", "s16x2"), np.dtype(np.uint32)),
 }
 #: 128-bit registers are pairs of 64-bit integers in a structured type.
@@ -33,6 +36,7 @@ DTYPES["b128"] = np.dtype([("low", "u8"), ("high", "u8")])
 
 #: The types of floating-point numbers, and of pairs of them.
 FLOATS = {"f16", "bf16", "tf32", "f32", "f64", "f16x2", "bf16x2", "f32x2", "e4m3x2", "e5m2x2"}
+FLOATS |= {"e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"}
 
 U8, U16, U32, U64 = (np.dtype(f"u{size}") for size in (1, 2, 4, 8))
 S8, S16, S32, S64 = (np.dtype(f"i{size}") for size in (1, 2, 4, 8))
