@@ -18,6 +18,7 @@ import pytest
 import devmod
 from devmod import errors
 from devmod._formats import index
+from devmod._plugins.claim import GROUPS
 from devmod._values.param import INFIX, PARAM_KINDS
 from devmod.backend import FEATURES, OPERATORS
 from devmod.plugins import find_spec
@@ -28,6 +29,7 @@ from devmod_simulators._sanitize import CHECKS
 from devmod_targets import _program_text
 from devmod_trust import _policy
 from devmod_wgsl._scalars import SCALARS
+from devmod_workbench._cli import group
 from devmod_workbench._cli._known import KNOWN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -207,6 +209,17 @@ def test_a_key_of_a_policy_is_on_the_page() -> None:
     )
     words = set(re.findall(r"\w+", " ".join(cells)))
     assert {*_policy._TOP[1:], *_policy._RULE, *_policy._IDENTITY[:2]} <= words
+
+
+def test_an_entry_point_group_is_on_the_page() -> None:
+    cells = first_cells("docs/backend.md", "Core finds a backend only by its entry points:\n")
+    assert [cell.strip(" `") for cell in cells[1:]] == [*GROUPS]
+
+
+def test_an_exit_status_is_in_the_help_and_on_the_page() -> None:
+    cells = first_cells("docs/command-line.md", "## Exit status\n")
+    epilog = group.epilog or ""
+    assert re.findall(r"^  (\d+) ", epilog, re.MULTILINE) == [cell.strip() for cell in cells[1:]]
 
 
 def test_a_check_of_the_sanitizer_is_on_the_page() -> None:

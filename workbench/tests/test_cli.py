@@ -296,7 +296,8 @@ def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) ->
     _, out, _ = run(capsys, "--help")
     assert out.endswith(
         "\n  Exit status:\n    0    done\n    1    an error, or a row of `devmod conformance` that failed\n"
-        "    2    wrong usage: an unknown command or option, or a value of a wrong form\n    130  interrupted by Ctrl-C\n"
+        "    2    wrong usage: an unknown command or option, or a value of a wrong form\n"
+        "    3    `devmod run --sanitize` cannot compile the source for its checks\n    130  interrupted by Ctrl-C\n"
     )
     # A terminal of 80 columns breaks none of these lines.
     assert max(map(len, out.partition("Examples:")[2].splitlines())) <= 80

@@ -120,6 +120,10 @@ def _is_installed(entry: KnownCommand) -> bool:
     return not entry.distribution or _can_import(entry.distribution.replace("-", "_"))
 
 
+# Where to change: an exit status of commands, the code with which `devmod` ends
+#   here: the epilog of `group`; `main`
+#   also: `docs/command-line.md`
+#   tests: `tests/test_two_places.py`, `workbench/tests/test_cli.py`
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -137,6 +141,7 @@ Exit status:
   0    done
   1    an error, or a row of `devmod conformance` that failed
   2    wrong usage: an unknown command or option, or a value of a wrong form
+  3    `devmod run --sanitize` cannot compile the source for its checks
   130  interrupted by Ctrl-C
 """,
 )
