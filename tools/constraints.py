@@ -15,6 +15,10 @@ import sys
 from environments import CONSTRAINTS, ROOT, find_uv, uv_settings
 from setup import editable, group
 
+# Where to change: a dependency of a wheel, or a bound of one
+#   here: `make constraints` writes `tools/constraints.txt`
+#   also: the wheel's `pyproject.toml`, whose lower bound `make lowest` installs
+#   tests: `tests/test_tools.py`, `tests/test_wheels.py`
 HEAD = "# The versions that development installs. `make constraints` writes this file.\n"
 
 

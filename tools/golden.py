@@ -28,6 +28,10 @@ from devmod_targets._program_text import parse_program
 from devmod_targets.programs import Parts
 from environments import ROOT
 
+# Where to change: a golden file, or what one has
+#   here: `golden_forms.py` has trees, `golden_bad.py` what readers refuse, `golden_later.py` what a
+#     later version may write; `make golden` writes all. Those of a released version never change
+#   tests: `tests/test_golden.py`, `tests/test_golden_bad.py`, `tests/test_golden_later.py`
 GOLDEN = ROOT / "tests" / "golden"
 #: The versions of the format that devmod writes.
 VERSIONS = ("v1",)

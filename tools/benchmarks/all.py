@@ -28,6 +28,10 @@ from typing import Any
 
 from timing import FIGURES
 
+# Where to change: a benchmark, whose figures are on the page of the performance
+#   here: a file `bench_NAME.py` in this folder; `PEERS` if it measures other projects too
+#   also: `docs/performance.md`: a table of its title, which `make performance` fills
+#   tests: `tests/test_performance.py`
 #: The distributions beside which a benchmark measures devmod, or on which it runs, by the
 #: benchmark's name.
 _OPENCL = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt")

@@ -9,6 +9,10 @@ docs/design/modules.md has the reasons.
 
 from __future__ import annotations
 
+# Where to change: a new public name, such as a function, a class or a method of one
+#   here: `_NAMES`, and an import for type checkers; a method has neither
+#   also: `docs/api.md`, or `docs/api-backends.md` for one of `core/src/devmod/backend.py`
+#   tests: `tests/test_public_names.py`, `tests/test_docs.py` with `-m volume`
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

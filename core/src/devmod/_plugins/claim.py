@@ -10,6 +10,9 @@ import time
 #: changes.
 STARTED = time.time_ns()
 
+# Where to change: an entry-point group of plugins
+#   also: `docs/backend.md`; the lookup that uses it, as `core/src/devmod/_plugins/adopt.py` does
+#   tests: `tests/test_two_places.py`, `core/tests/test_registry.py`
 #: The groups of the plugin interface and the arguments of their entries: None for an object without
 #: a call.
 GROUPS: dict[str, tuple[str, ...] | None] = {

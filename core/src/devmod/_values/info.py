@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from devmod._values.value import Place
 
 
+# Where to change: a field of a function's interface, such as default_block
+#   here: `Interface`: the docstring, `__slots__`, `__init__` and `to_dict`
+#   also: `docs/formats.md`, `tests/spec_reader.py`, `extras/browser/js/src/interface.js`,
+#     `tools/fuzzing/grammar.py`; `core/src/devmod/_modules/agreement.py` if candidates must agree;
+#     who fills it (`compilers/targets/src/devmod_targets/_interfaces.py`) and who obeys it
+#     (`plugins/runtime/src/devmod_runtime/_launch/config.py`)
+#   tests: `core/tests/test_info.py`, `tests/test_formats_page.py`, `tests/test_readers.py`
 class _Tuned(Value):
     """The place of what `devmod._values.tuning.tuning_of` has read. It is no field."""
 

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# Where to change: a field of the origin of a module, such as its toolchain
+#   here: `Origin`: the docstring, `__slots__`, `__init__` and `to_dict`
+#   also: `docs/formats.md`, `tests/spec_reader.py`; who shows it,
+#     `workbench/src/devmod_workbench/_cli/_describe.py`
+#   tests: `core/tests/test_info.py`, `tests/test_formats_page.py`
 class Origin(Value):
     """The origin of a payload (R42). It has no times and no paths, so the same inputs have the same
     origin on every host.

@@ -12,6 +12,8 @@ _BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
 _RUNTIME = "devmod-opencl[pocl]"  # its device is the CPU
 _DIGESTS = "To look only for damage: devmod inspect --verify FILE"
 
+# Where to change: a synonym, another word for a command
+#   tests: `workbench/tests/test_cli.py`
 #: Other words for commands, for the error about an unknown one.
 SYNONYMS = {
     **dict.fromkeys(("compress", "join", "link", "merge"), "bundle"),

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 else:
     from devmod.backend import np
 
+# Where to change: a word for the value of an argument of `devmod run`, such as random or zeros
+#   here: `GENERATED_ARRAY`, `_generated`, `_FORMS`
+#   also: for a draw, `workbench/src/devmod_workbench/_tools/draws.py` (`RANGES`, `_floats`,
+#     `_integers`); `workbench/src/devmod_workbench/_cli/run.py`, whose help has examples
+#   tests: `tests/test_run_and_bench.py`, `tests/test_verify_draws.py`
 #: ``random``, ``wide``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
 GENERATED_ARRAY = re.compile(
     rf"(?P<word>{'|'.join(RANGES)}|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?"
