@@ -45,6 +45,10 @@ NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test test-all covering breakages mutations fuzz interrupts peers-simulated ports gpu lint types format strangers pythons lowest frameworks bench golden hexagon-runner digits pictures performance installable constraints docs wheels release clean
 
+# Where to change: a task of make
+#   here: its line of help behind ##, and its name in .PHONY
+#   tests: `tests/test_repository.py`
+
 ##@ Start
 
 help:  ## list the tasks

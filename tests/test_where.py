@@ -39,6 +39,9 @@ NOT_PLANTED = {
     "a word for the value of an argument of `devmod run`, such as random or zeros": "the help has examples of some",
     "a field of a function's interface, such as default_block": "a reader ignores a field that it does not know",
     "a field of the origin of a module, such as its toolchain": "a reader ignores a field that it does not know",
+    "what `devmod devices` lists of a device: a column, or a key of --json": "a key may be in the list for programs alone",
+    "a picture of the docs": "the page shows the file that is there",
+    "a new distribution, which is a wheel of its own": "the second places are of the repository, not of a text",
     "a dependency of a wheel, or a bound of one": "a command writes the second place",
     "a benchmark, whose figures are on the page of the performance": "a page may leave out a figure",
 }
@@ -85,6 +88,16 @@ def test_a_row_is_found_by_its_words(capsys: pytest.CaptureFixture[str]) -> None
         ("a field of the origin", ["a field of the origin"]),
         ("a new dependency", ["a dependency of a wheel"]),
         ("a new benchmark", ["a benchmark"]),
+        ("a task of make", ["a task of make"]),
+        ("a column of devices", ["what `devmod devices` lists"]),
+        ("a check of doctor", ["a check of `devmod doctor`"]),
+        ("a marker of tests", ["a marker"]),
+        ("a picture", ["a picture of the docs"]),
+        ("an extra of core", ["an extra"]),
+        ("a new distribution", ["a new distribution"]),
+        ("a new wheel", ["a new distribution"]),
+        ("a reader to fuzz", ["a reader that `make fuzz`"]),
+        ("a workflow", ["a workflow of CI"]),
     ],
 )
 def test_a_question_of_a_newcomer(

@@ -29,6 +29,10 @@ from time import sleep
 from devmod.errors import did_you_mean
 from environments import ROOT
 
+# Where to change: a picture of the docs
+#   here: a function that draws it, in `parts` of `main`
+#   also: the page that shows it
+#   tests: `tests/test_docs.py`, `tests/test_tools.py`
 OUT = ROOT / "docs" / "images"
 SOURCES = ("opencl/softmax.cl", "cuda/softmax.cu", "rocm/softmax.hip", "vulkan/softmax.comp")
 BLOCK = "sed -i '/^sources/a block = 64' devmod.toml"

@@ -37,6 +37,10 @@ from system import report
 with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
+# Where to change: a new distribution, which is a wheel of its own
+#   here: nothing, as `projects` finds each folder with a `pyproject.toml`
+#   also: its `src` in `mypy_path` of the `pyproject.toml` at the root; the map in `CONTRIBUTING.md`
+#   tests: `tests/test_house.py`, `tests/test_contributing.py`
 STAMP = "devmod-setup"
 #: Extras that other tasks install: pycuda is built from source, against CUDA's headers; Intel's
 #: OpenCL runtime has 275 MB; PyTorch and JAX have 1 GB (`make frameworks`).

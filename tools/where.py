@@ -113,7 +113,7 @@ def rows() -> list[Row]:
     """Return the comments of the repository, sorted by what they are about."""
     found: list[Row] = []
     for path in files():
-        if path.suffix not in _SUFFIXES:
+        if path.suffix not in _SUFFIXES and path.name != "Makefile":
             continue
         text = path.read_text(encoding="utf-8")
         if "Where to change: " in text:

@@ -977,6 +977,9 @@ def _read_specification(data: bytes) -> None:
     compare_bundle(data)
 
 
+# Where to change: a reader that `make fuzz` fuzzes
+#   here: `_readers`; `seeds.py` has the sound bytes
+#   tests: `tests/fuzz/test_fuzz.py`, `tests/fuzz/test_harness.py`
 def _readers() -> Iterator[Reader]:
     bundle, msgpack, elf, tvm_blob = (
         mutation.mutate_bundle,

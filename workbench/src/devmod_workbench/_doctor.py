@@ -131,6 +131,10 @@ def _state_of(kind: str, checks: Sequence[Check]) -> str:
     return state
 
 
+# Where to change: a check of `devmod doctor`
+#   here: `doctor` for one of the installation; the `_doctor.py` of a kind's runtime for its driver;
+#     `compilers/targets/src/devmod_targets/doctor.py` for compilers
+#   tests: `workbench/tests/test_doctor.py`, `tests/test_doctor_drivers.py`
 def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     """Check devmod's installation: versions, caches, and for each kind the runtime, the driver with
     its devices, and the compiler.

@@ -12,6 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Where to change: what `devmod devices` lists of a device: a column, or a key of --json
+#   here: `FIELDS`
+#   also: `workbench/src/devmod_workbench/_cli/devices.py` (`command`) for the table
+#   tests: `workbench/tests/test_cli.py`
 FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
 
 
