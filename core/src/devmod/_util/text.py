@@ -21,6 +21,8 @@ _COMMANDS = ("##[", "##vso[", "##teamcity[")
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyz")
 _REST = _FIRST | frozenset("0123456789_")
+#: The most characters of a kind or a format.
+MAX_NAME = 32
 
 
 def shorten(text: str) -> str:
@@ -97,10 +99,6 @@ def _escaped(text: str) -> str:
 
 
 # -- names
-
-
-#: The most characters of a kind or a format.
-MAX_NAME = 32
 
 
 def is_valid_name(name: object) -> bool:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: The bytes behind each copied array. Who has all arrays copied looks for a kernel that writes
 #: outside of one. With a device in the host's memory, the next bytes are the driver's or Python's.
 _ROOM = 4096
+#: DLPack's kDLOpenCL.
+_DLPACK_OPENCL = 4
 
 
 # -- Streams and events: in-order command queues, and markers in them.
@@ -178,8 +180,6 @@ def no_time(subject: str, error: Exception) -> LaunchError:
     )
 
 
-#: DLPack's kDLOpenCL.
-_DLPACK_OPENCL = 4
 #: The names in `OpenCLDevice.limits` of the limits with which functions are compared.
 _LIMITS = {
     "block_x": "max_work_item_sizes[0]",

@@ -69,6 +69,9 @@ _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 #: Warns of a log that this process has not warned of.
 _warn_once = cache(cl.compiler_output)
 
+#: CL_DEVICE_SUB_GROUP_SIZES_INTEL, which pyopencl does not have.
+_SUBGROUP_SIZES = 0x4108
+
 
 @contextmanager
 def kept_signals() -> Iterator[None]:
@@ -412,10 +415,6 @@ def _loader_function(name: str) -> Any:
         return getattr(ctypes.CDLL(cl._cl.__file__), name)
     except (OSError, AttributeError):  # Windows
         return None
-
-
-#: CL_DEVICE_SUB_GROUP_SIZES_INTEL, which pyopencl does not have.
-_SUBGROUP_SIZES = 0x4108
 
 
 def subgroup_sizes(device: Any) -> tuple[int, ...]:

@@ -33,6 +33,14 @@ from devmod_models._tinygrad.record import expression, identifier, settings
 from devmod_models._tinygrad.tiles import NAME as TILES
 from devmod_models._tinygrad.tiles import Size, Tiles, language_of
 
+#: The start of a load with a condition for clspv, and that of a volatile one.
+GUARDED = "loaded = *(("
+#: tinygrad's architecture for OpenCL C: the extensions of all texts.
+OPENCL_C = "cl_khr_fp16,cl_khr_fp64"
+#: The optimizations of tinygrad's heuristic, also where a kernel of fixed lengths is written by
+#: hand.
+HEURISTIC = "HEURISTIC"
+
 
 class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
     """The class behind each renderer: the kernel has the name that `render` gives, and parameters
@@ -126,8 +134,6 @@ class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
         return text.replace("@group(0) @binding(0)\nvar<uniform> INFINITY : f32;\n", infinity)
 
 
-#: The start of a load with a condition for clspv, and that of a volatile one.
-GUARDED = "loaded = *(("
 VOLATILE = f"{GUARDED}volatile "
 
 
@@ -181,8 +187,6 @@ def _renderer(base: type[Renderer], *missing: Ops, **limits: Any) -> Any:
     return type(base.__name__, (base, _Own), {**own, **limits})
 
 
-#: tinygrad's architecture for OpenCL C: the extensions of all texts.
-OPENCL_C = "cl_khr_fp16,cl_khr_fp64"
 #: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP
 #: calls ROCm's device library, so rocm gets OpenCL C. OpenCL's and Metal's devices have at least
 #: this block, and Vulkan's this block and grid. Vulkan has no precision of sin beyond π, and clspv
@@ -236,11 +240,6 @@ def _words(op: Ops, dtype: Any, *operands: UOp) -> Any:
     pair = [each.cast(dtypes.uint32).bitcast(word) for each in (low, high)]
     negative = _own_words(Ops.NEG, word, *pair)
     return tuple(is_negative.where(a, b) for a, b in zip(negative, pair, strict=True))
-
-
-#: The optimizations of tinygrad's heuristic, also where a kernel of fixed lengths is written by
-#: hand.
-HEURISTIC = "HEURISTIC"
 
 
 class _GridError(Exception):

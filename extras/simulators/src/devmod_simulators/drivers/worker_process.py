@@ -19,6 +19,8 @@ NO_RESERVE = 0x4000
 #: The methods of a worker for the requests, by their numbers from 1 on.
 REQUEST_NAMES = ("load", "place", "unload", "launch", "notes")
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
+#: Seconds in which a thread is to end the process, once its program has closed a pipe.
+_ENDING = 1.0
 
 
 class Failure(Exception):
@@ -92,10 +94,6 @@ def read(descriptor: int, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
-
-
-#: Seconds in which a thread is to end the process, once its program has closed a pipe.
-_ENDING = 1.0
 
 
 def _end(worker: object) -> None:

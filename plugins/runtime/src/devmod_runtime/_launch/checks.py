@@ -30,6 +30,9 @@ else:
 LONG = 1e-3
 #: The kinds of arguments that are objects of a device other than arrays.
 IMAGES = ("image", "sampler")
+#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as
+#: overlapping. The stubs of NumPy before 2.5 allow no such number.
+_MAX_WORK: Any = 10_000
 
 
 class FollowError(Exception):
@@ -429,11 +432,6 @@ def _casts(array: str, dtype: str, wanted: str) -> list[str]:
     if wanted in _CASTS and (dtype in _CASTS or dtype == "bool"):
         return [cast]
     return []
-
-
-#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as
-#: overlapping. The stubs of NumPy before 2.5 allow no such number.
-_MAX_WORK: Any = 10_000
 
 
 def overlap(one: HostView, other: HostView) -> bool:
