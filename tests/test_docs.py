@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from each_case import check_each
+from each_case import check_each, some
 
 import devmod
 import devmod.backend
@@ -297,7 +297,7 @@ def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a
         *(ROOT / each / "src" for each in ("core", "compilers/targets", "extras/remote")),
         *ROOT.glob("plugins/*/src"),
     ]
-    for path in (path for folder in folders for path in folder.rglob("*.py")):
+    for path in [path for folder in folders for path in some(folder.rglob("*.py"))]:
         text = path.read_text()
         if not re.search(r"environ|getenv|read_number|Trial\(", text):
             continue
@@ -485,7 +485,7 @@ def check_docstring(named: tuple[str, object]) -> None:
 def test_the_pictures_show_the_version_of_the_release() -> None:
     """`make pictures` draws them anew after a change of the version."""
     shown = set()
-    for path in sorted((DOCS / "images").glob("*.svg")):
+    for path in some(sorted((DOCS / "images").glob("*.svg"))):
         text = path.read_text(encoding="utf-8").replace("&#160;", " ")
         shown |= {
             (path.name, version)

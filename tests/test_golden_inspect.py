@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import check_each
+from each_case import check_each, some
 
 from devmod_workbench._cli import main
 
@@ -61,6 +61,5 @@ def _check(capsys: pytest.CaptureFixture[str], path: Path) -> None:
 def _run(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> tuple[int, str, str]:
     code = main(["inspect", *options, str(path)])
     out, err = capsys.readouterr()
-    for text in (out, err):
-        assert all(char.isprintable() or char in "\n\t" for char in text)
+    assert all(char.isprintable() or char in "\n\t" for char in some(out + err))
     return code, out, err

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+from each_case import some
 
 ROOT = Path(__file__).resolve().parent.parent
 V1 = ROOT / "tests" / "golden" / "v1"
@@ -319,6 +320,6 @@ def test_each_key_of_the_page_is_in_a_golden_file() -> None:
 def test_the_files_of_later_versions_have_the_others() -> None:
     later = V1.parent / "later"
     found = set()
-    for path in later.glob("*.devmod"):
+    for path in some(later.glob("*.devmod")):
         found.update(of_file(path.read_bytes(), with_bytes=False))
     assert {*EXCEPTIONS} <= found

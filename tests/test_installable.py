@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from each_case import refusal  # noqa: E402 - core/tests
+from each_case import refusal, some  # noqa: E402 - core/tests
 
 import installable  # noqa: E402
 from environments import InstallError  # noqa: E402
@@ -62,7 +62,7 @@ def test_the_table_has_each_wheel_and_each_extra_once() -> None:
     assert sorted(listed) == sorted(installable.names(PROJECTS))
     assert {"devmod", "devmod-core[build]", "devmod-opencl[pocl]", "devmod-tvm"} <= set(listed)
     cells = [cell for row in rows for cell in row.strip("|").split("|")[1:]]
-    assert all(cell.startswith(" 3.1") for cell in cells)
+    assert all(cell.startswith(" 3.1") for cell in some(cells))
 
 
 def test_uvs_errors_name_the_package_without_a_wheel() -> None:

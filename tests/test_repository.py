@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from each_case import some
 
 ROOT = Path(__file__).resolve().parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -206,12 +207,10 @@ def test_the_commands_that_documents_show_exist() -> None:
     from devmod_workbench._cli._known import KNOWN
 
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
-    for document in [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        *ROOT.glob("*/README.md"),
-        *ROOT.glob("*/*/README.md"),
-    ]:
+    documents: list[Path] = []
+    for pattern in ("*.md", "docs/*.md", "*/README.md", "*/*/README.md"):
+        documents += some(ROOT.glob(pattern))
+    for document in documents:
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", document.read_text(), re.DOTALL):
             for line in block.splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)

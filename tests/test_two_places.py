@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import some
 
 import devmod
 from devmod import errors
@@ -177,7 +178,7 @@ def test_a_command_is_in_the_metadata_of_its_wheel_and_in_the_help() -> None:
     own = {path.stem for path in commands.glob("[a-z]*.py")}
     others = {}
     files = set()
-    for path in (*ROOT.glob("*/pyproject.toml"), *ROOT.glob("*/*/pyproject.toml")):
+    for path in (*some(ROOT.glob("*/pyproject.toml")), *some(ROOT.glob("*/*/pyproject.toml"))):
         project = tomllib.loads(path.read_text())["project"]
         entries = project.get("entry-points", {}).get("devmod.commands", {})
         for name, value in entries.items():
@@ -254,8 +255,8 @@ def test_the_figures_of_the_suites_of_others_are_those_of_the_comparison() -> No
 def test_each_stream_takes_what_a_device_promises() -> None:
     promised = list(inspect.signature(Device.stream).parameters)
     found = {}
-    for folder in ROOT.glob("plugins/*/src"):
-        for path in folder.rglob("*device.py"):
+    for folder in some(ROOT.glob("plugins/*/src")):
+        for path in some(folder.rglob("*device.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef) and node.name == "stream":
                     every = (*node.args.args, *node.args.kwonlyargs)
@@ -351,7 +352,7 @@ def test_a_function_of_a_driver_is_called_by_its_name() -> None:
     )
     text = ""
     for folder in folders:
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in some((ROOT / folder).rglob("*.py")):
             text += re.sub(r'^ +"\w+": DriverFunction\(', "", path.read_text(), flags=re.MULTILINE)
     assert {name for name in OF_CUDA | OF_ROCM if f'"{name}"' not in text} == set()
 

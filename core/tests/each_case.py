@@ -32,6 +32,13 @@ def check_each(cases: Iterable[Case], check: Callable[[Case], object]) -> None:
         raise BaseExceptionGroup(f"{len(errors)} of the first {number} cases", errors)
 
 
+def some(items: Iterable[Case]) -> list[Case]:
+    """Return the items, and fail if there are none: `all` and a loop then check nothing."""
+    found = [*items]
+    assert found, "there is nothing to check"
+    return found
+
+
 def error_of(call: Callable[..., object], *args: Any, **named: Any) -> Any:
     """Return the error that a call raises: one of devmod, or of a wrong value."""
     with pytest.raises((devmod.DevmodError, ValueError)) as caught:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import refusal
+from each_case import refusal, some
 from forked import python
 from stored import module_of
 
@@ -71,7 +71,7 @@ def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
     if mode is not None:
         payload(b"old").write_to_file(tmp_path / "k.ptx")
         devmod.save(payload(b"old"), tmp_path / "k.devmod")
-        for file in tmp_path.iterdir():
+        for file in some(tmp_path.iterdir()):
             file.chmod(mode)
     process = python("-c", WATCHED, str(tmp_path), act)
     assert set(process.stdout.split()) <= seen

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
+from each_case import some
 
 import devmod
 
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.row("R50"),
     pytest.mark.skipif(c_reader.compiler() is None, reason="no C compiler on PATH"),
 ]
-FILES = sorted((ROOT / "tests/golden").glob("*/*.devmod"))
+FILES = some(sorted((ROOT / "tests/golden").glob("*/*.devmod")))
 
 
 def test_what_only_a_later_reader_uses_is_counted_and_the_rest_is_used() -> None:

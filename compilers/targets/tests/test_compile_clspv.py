@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each_case import check_each, refusal
+from each_case import check_each, refusal, some
 
 import devmod
 from devmod import Interface, Local
@@ -102,7 +102,7 @@ def test_the_signature_is_that_of_opencl_with_the_places_of_clspv(program: Path)
 
 @needs_wheel
 def test_one_bundle_of_both_kinds_has_one_signature(tmp_path: Path) -> None:
-    for source in sorted(EXAMPLES.glob("*.cl")):
+    for source in some(sorted(EXAMPLES.glob("*.cl"))):
         modules = [devmod.compile(source, kind) for kind in ("opencl", "vulkan")]
         devmod.bundle(*modules)
         assert list(modules[0].functions) == list(modules[1].functions)

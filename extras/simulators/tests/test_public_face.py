@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from each_case import refusal
+from each_case import refusal, some
 
 from devmod_simulators import (
     BuildError,
@@ -64,7 +64,7 @@ def test_nothing_outside_the_folder_uses_another_name() -> None:
         f"{module}.{name}" for module in MODULES for name in import_module(module).__all__
     } | set(MODULES)
     used = set()
-    for path in ROOT.glob("**/*.py"):
+    for path in some(ROOT.glob("**/*.py")):
         parts = path.relative_to(ROOT).parts
         if (
             parts[:2] == ("extras", "simulators")

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+from each_case import some
 from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version_of
 from standin_cuda import CUDA, missing_driver
 from vendor_runtime import VendorRuntime
@@ -211,7 +212,7 @@ def test_a_driver_has_the_functions_that_devmod_calls(each_version: VendorRuntim
 
     names = {function.symbol or function.name for function in FUNCTIONS.values()}
     for package in (devmod_cuda, devmod_driver_api):
-        for file in Path(str(package.__file__)).parent.glob("*.py"):
+        for file in some(Path(str(package.__file__)).parent.glob("*.py")):
             text = file.read_text()
             names |= set(re.findall(r'symbol\(\s*"(cu\w+)"', text))
     assert len(names) > 55

@@ -223,7 +223,8 @@ def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
     for _ in range(2):
         run_add(adder(ADD + "// no second cache")["add"])
     assert len(builds) == 2
-    assert all(each.stat().st_size < 1000 for each in (tmp_path / "opencl").glob("*"))
+    sizes = [each.stat().st_size for each in (tmp_path / "opencl").glob("*")]
+    assert max(sizes, default=0) < 1000  # none, or the note of a trial
 
 
 def binaries(cache: Path) -> list[Path]:
