@@ -157,7 +157,8 @@ class _Names:
             case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _KEEPING_METHODS:
                 return self.has_items(value, depth)
             case ast.Call(
-                func=ast.Name(id="zip" | "product" | "map" as name) | ast.Attribute(attr="map" as name),
+                func=ast.Name(id="zip" | "product" | "map" as name)
+                | ast.Attribute(attr="map" as name),
                 args=arguments,
             ):
                 if name == "map":

@@ -1349,10 +1349,13 @@ def test_no_two_temporaries_that_live_at_once_share_a_buffer(seed: int) -> None:
     buffers, totals = share(sizes, lives)
     assert buffers.keys() == lives.keys()
     assert totals == sorted(totals, reverse=True)
+    successors: list[Any] = []
     for number, total in enumerate(totals):
-        inside = sorted(lives[name] for name, buffer in buffers.items() if buffer == number)
-        assert all(one[1] < two[0] for one, two in some(pairwise(inside)))
+        successors += pairwise(
+            sorted(lives[each] for each, own in buffers.items() if own == number)
+        )
         assert total == max(sizes[name] for name, buffer in buffers.items() if buffer == number)
+    assert all(one[1] < two[0] for one, two in some(successors))
 
 
 def least(sizes: dict[str, int], lives: dict[str, tuple[int, int]]) -> int:
