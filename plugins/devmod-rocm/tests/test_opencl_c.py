@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_il_functions
 import test_il_kernels
 from one_source import OPENCL_C, check_one_source
-from test_il_functions import test_copies_of_a_group as test_copies_of_a_group
 from test_il_functions import test_the_functions_of_floats as test_the_functions_of_floats
 
 import devmod
@@ -113,3 +113,36 @@ def test_shorts_at_any_byte(device: Any) -> None:
     devmod.compile(text, TARGET, language="OpenCL C")["k"].on(device)(x, y, z, grid=1, block=32)
     np.testing.assert_array_equal(y, x[1:65].view("int16"))
     np.testing.assert_array_equal(z, x[:96])
+
+
+@pytest.mark.parametrize("type_", ["float3", "long2"])
+def test_copies_of_a_group(type_: str, target: str) -> None:
+    """The emulator loads a byte or a short of local memory (ds_load_u8_d16) as zero."""
+    test_il_functions.test_copies_of_a_group(type_, target)
+
+
+#: The emulator has no compare and exchange of 64 bits.
+ATOMICS_OF_64_BITS = """
+kernel void k(global long *s, global ulong *u) {
+    long i = get_global_id(0);
+    atom_add(&s[0], i * 4294967296L);
+    atom_sub(&s[1], i);
+    atom_min(&s[2], -i * i);
+    atom_max(&s[3], i << 33);
+    atom_xor(&s[4], i << 40);
+    atom_or(&s[5], 1L << i);
+    atom_and(&s[6], ~(2L << i));
+    atom_inc(&s[7]);
+    atom_dec(&u[0]);
+    if (i == 0)
+        u[2] = atom_xchg(&u[1], 99ul << 35);
+}
+"""
+
+
+def test_atomics_of_64_bits(device: Any) -> None:
+    s, u = np.array([1, 2, 3, 4, 5, 6, -1, 8]), np.array([100, 7, 0], "uint64")
+    module = devmod.compile(ATOMICS_OF_64_BITS, TARGET, language="OpenCL C")
+    module["k"].on(device)(s, u, grid=2, block=32)
+    assert s.tolist() == [(2016 << 32) + 1, 2 - 2016, -63 * 63, 63 << 33, 5, -1, 1, 8 + 64]
+    assert u.tolist() == [100 - 64, 99 << 35, 7]
