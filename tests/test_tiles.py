@@ -182,6 +182,21 @@ def test_rows_and_batches_whose_number_a_call_chooses(kind: str, texts: list[str
         np.testing.assert_allclose(images["f"].on(device)(x), wanted, rtol=0, atol=1e-4)
 
 
+def test_a_remainder_that_changes_nothing() -> None:
+    from tinygrad.uop.ops import AxisType, UOp
+
+    from devmod_models._tinygrad.tiles import is_below
+
+    count = UOp.variable("count", 1, 70)
+    row, element = UOp.range(count, 1, AxisType.WEAK), UOp.range(33, 2, AxisType.WEAK)
+    place = row * 33 + element
+    assert is_below(place, count * 33)
+    assert not is_below(place + 1, count * 33)
+    assert not is_below(place, count * 32)
+    assert not is_below(place, UOp.variable("other", 1, 70) * 33)
+    assert not is_below(element - row, count * 33)
+
+
 def test_the_tile_depends_on_the_shape_and_the_kind_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a call chooses the rows, the largest number counts. Of fixed lengths, a search alone
     has tiles, and narrow results have none.

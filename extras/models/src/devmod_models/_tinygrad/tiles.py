@@ -391,9 +391,7 @@ class Tiles:
     def _within(self, node: UOp) -> UOp:
         """Return a remainder by a length that a call chooses; without it, if it changes nothing."""
         total, length = (substituted(each, self._flat, self.axes) for each in node.src)
-        last = {each: each.src[0] - 1 for each in total.ranges}
-        rest = polynomial(length - total.substitute(last))
-        if min(polynomial(total).values(), default=0) > 0 and rest.keys() == {()} and rest[()] > 0:
+        if is_below(total, length):
             return total
         return substituted(node, self._flat, self.axes)
 
@@ -595,6 +593,14 @@ class Tiles:
     @property
     def _total(self) -> UOp:
         return UOp.range(1 << 20, _FLAT + 8, AxisType.WEAK).cast(self._type)
+
+
+def is_below(total: UOp, length: UOp) -> bool:
+    """Return whether an index is below a length that a call chooses, whatever that is."""
+    last = {each: each.src[0] - 1 for each in total.ranges}
+    rest = polynomial(length - total.substitute(last))
+    is_growing = min(polynomial(total).values(), default=0) > 0
+    return is_growing and rest.keys() == {()} and rest[()] > 0
 
 
 def sizes_of(kind: str) -> Sequence[Size]:
