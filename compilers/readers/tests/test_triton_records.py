@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import json
 import sys
@@ -297,6 +298,13 @@ def test_constants_as_json() -> None:
     kernel.fn.__module__ = "kernels_of_test"
     assert [encode(value) for value, _ in values] == [expected for _, expected in values]
     assert encode(kernel, digests=True)["source"] == source_digest(kernel)
+    assert refusal(UnsupportedError, encode, len).startswith("the constant <built-in function len>")
+    # As triton.language.extra.cuda.num_threads is.
+    builtin = functools.wraps(_builtin)(lambda: 0)
+    builtin.__triton_builtin__ = True  # type: ignore[attr-defined]
+    name = f"{__name__}:_builtin"
+    assert encode(builtin) == {"function": name}
+    assert encode(builtin, digests=True) == {"function": name, "source": source_digest(builtin)}
     assert refusal(UnsupportedError, encode, 1j) == "the constant 1j is a complex"
 
 
@@ -457,6 +465,10 @@ def test_what_is_no_record() -> None:
         },
         refused,
     )
+
+
+def _builtin() -> int:
+    return 0
 
 
 @pytest.mark.parametrize("version", ["", "x", "3.9.0\n", "-3", "3" * 101, 3, None])

@@ -59,6 +59,13 @@ def wrong(x):
 
 def kernel():
     pass
+
+
+def builtin():
+    pass
+
+
+builtin.__triton_builtin__ = True
 """
 ARGUMENTS = {
     "x": "*fp32:16",
@@ -289,6 +296,19 @@ def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
     assert build("broken.json", "-t", "cuda -arch=sm_90", "-o", "none.devmod") == 1
     assert "none.devmod was not written: no kernel could be compiled" in capsys.readouterr().err
     assert not Path("none.devmod").exists()
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_builtin_of_triton_is_a_constant_and_no_kernel(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constant = {"value": {"function": "packaged_kernels:builtin"}}
+    write(version, ADD._replace(arguments={**ARGUMENTS, "BLOCK": constant}))
+    build("k.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod")
+    assert "without @triton.jit here" not in capsys.readouterr().out
+    write(version, ADD._replace(function="packaged_kernels:builtin"))
+    assert build("k.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod") == 1
+    assert "expected a function with @triton.jit, got function" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_compiler")

@@ -18,7 +18,8 @@ A record is a JSON document, which a person may edit::
 - A type has hints: ``:16`` is a multiple of 16, ``:2G`` a pointer to less than 2 GB. An argument of
   a tuple is a list.
 - A value is that of a constant. It is plain JSON, or an object with one key: ``type`` (a type of
-  triton.language), ``function`` (a JIT function), ``float`` (inf or nan), ``tuple``.
+  triton.language), ``function`` (a JIT function or a builtin of Triton), ``float`` (inf or nan),
+  ``tuple``.
 - The options are those that differ from Triton's defaults, which depend on the target, and
   enable_fp_fusion, whose default differs between versions.
 """
@@ -575,7 +576,8 @@ def encode(value: Any, *, digests: bool = False) -> Any:
         return {"float": repr(float(value))}
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
         return {"tuple": [encode(each, digests=digests) for each in value]}
-    if hasattr(value, "src") and hasattr(value, "fn"):
+    is_jit = hasattr(value, "src") and hasattr(value, "fn")
+    if is_jit or getattr(value, "__triton_builtin__", False):
         own = {"function": function_name(value)}
         if digests:
             own["source"] = source_digest(value)

@@ -287,7 +287,8 @@ def find_function(path: str) -> Any:
         found = getattr(found, each, None)
     if found is None:
         raise CompileError(f"{path} is gone: the module has no {name!r}. Record again")
-    if isinstance(found, FunctionType):  # as in vLLM
+    is_builtin = getattr(found, "__triton_builtin__", False)
+    if isinstance(found, FunctionType) and not is_builtin:  # as in vLLM
         raise CompileError(
             f"{path} is a function without @triton.jit here. Its package may not use Triton without a GPU: compile it in the run that "
             "records it (devmod triton record -t TARGET -o FILE.devmod)"
