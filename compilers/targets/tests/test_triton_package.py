@@ -28,8 +28,9 @@ from devmod_readers.triton import (
 )
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import input_files
+from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
-from devmod_targets.triton import driver_library, package
+from devmod_targets.triton import driver_library
 from devmod_targets.triton.driver_library import build_libraries
 from devmod_workbench._cli import main
 
@@ -255,7 +256,7 @@ def test_a_file_of_triton_3_6_has_the_launcher_of_each_signature(
 def test_what_cannot_be_compiled_is_a_line_and_the_rest_is_in_the_file(
     version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         "packaged_kernels:gone is gone: the module has no 'gone'. Record again": {
             "function": "packaged_kernels:gone"
         },
@@ -318,7 +319,7 @@ def test_a_compile_that_ends_its_process_is_a_line(
     """Triton's compiler ends the process for some types that a person may write."""
     write(version, ADD)
     killed = Outcome(error="WorkerError", message="the worker process ended")
-    monkeypatch.setattr(package.Pool, "run", lambda _pool, jobs: enumerate([killed for _ in jobs]))
+    monkeypatch.setattr(Pool, "run", lambda _pool, jobs: enumerate([killed for _ in jobs]))
     assert build("k.json", "-t", "cuda -arch=sm_90", "-o", "k.devmod") == 1
     assert capsys.readouterr().out == (
         f"failed for cuda -arch=sm_90: {ADD}: Triton crashed, or the machine has too little memory. Correct the types in the record, or "
