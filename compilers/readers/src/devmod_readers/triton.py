@@ -690,8 +690,8 @@ def read_record(text: str | bytes, place: str) -> tuple[str, list[Specialization
         raise FormatError(f"{place} is no record of Triton's kernels: expected an object")
     version = document.get("triton")
     kernels = document.get("kernels")
-    is_version = isinstance(version, str) and bool(_VERSION.fullmatch(version))
-    if not is_version or not isinstance(kernels, list):
+    has_version = isinstance(version, str) and _VERSION.fullmatch(version)
+    if not (isinstance(version, str) and has_version and isinstance(kernels, list)):
         raise FormatError(
             f'{place} is no record of Triton\'s kernels: expected "triton", a version, and "kernels", a list'
         )
