@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -409,6 +410,29 @@ def test_a_second_run_of_setup_does_nothing(
     monkeypatch.setattr(system, "RUN", ())
     monkeypatch.setattr(sys, "argv", ["setup.py"])
     assert setup.main() == 0
+
+
+def test_of_two_runs_of_setup_the_second_waits_and_installs_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    locked = []
+
+    @contextmanager
+    def waits(task: str) -> Iterator[None]:
+        locked.append(task)
+        # The other one has ended by now.
+        (tmp_path / setup.STAMP).write_text(f"{setup.interpreter()}\n{setup.fingerprint()}\n")
+        yield
+
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    environments.python_of(tmp_path).parent.mkdir()
+    environments.python_of(tmp_path).touch()
+    monkeypatch.setattr(setup, "task_lock", waits)
+    monkeypatch.setattr(setup, "can_make_venvs", lambda: pytest.fail("nothing is to be done"))
+    monkeypatch.setattr(system, "RUN", ())
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    assert setup.main() == 0
+    assert locked == ["setup"]
 
 
 def test_pycuda_that_cannot_be_built_is_skipped_with_the_reason(

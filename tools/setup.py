@@ -33,6 +33,7 @@ from environments import (
     python_of,
 )
 from system import report
+from task_lock import task_lock
 
 with suppress(ImportError):  # an older Python; main reports it
     import tomllib
@@ -52,18 +53,32 @@ def main() -> int:
     """Make or update the environment and return the exit code."""
     if sys.version_info < OLDEST:
         return start_with_newer_python()
-    stamp = VENV / STAMP
     expected = f"{interpreter()}\n{fingerprint()}\n"
-    result = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
     forced = "--force" in sys.argv
-    if result == expected and not forced:
-        system.provide(system.RUN)
-        return 0
+    if stamped() != expected or forced:
+        with task_lock("setup"):
+            # The task that had the lock may have installed the same.
+            if stamped() != expected or forced:
+                return update(expected, forced)
+    system.provide(system.RUN)
+    return 0
+
+
+def stamped() -> str:
+    """Return what the environment was made from; "" if there is none."""
+    stamp = VENV / STAMP
+    if stamp.exists() and python_of(VENV).exists():
+        return stamp.read_text()
+    return ""
+
+
+def update(expected: str, forced: bool) -> int:
+    """Make or update the environment, and return the exit code. `expected` becomes its stamp."""
     if not can_make_venvs():
         return 1
     start = time.monotonic()
     try:
-        if forced or not result.startswith(interpreter() + "\n"):
+        if forced or not stamped().startswith(interpreter() + "\n"):
             report(f"making .venv with Python {platform.python_version()}")
             make_venv(VENV, pip=True)
         find_uv(fetch=True)
@@ -74,7 +89,7 @@ def main() -> int:
     except InstallError as error:
         report(str(error))
         return 1
-    stamp.write_text(expected)
+    (VENV / STAMP).write_text(expected)
     system.provide(system.RUN, again=True)
     report(f"done in {time.monotonic() - start:.0f} s (with {tool})")
     return 0
