@@ -944,6 +944,26 @@ def test_a_repeated_call_with_numpy_arrays_is_short() -> None:
     )
 
 
+def test_a_repeated_call_with_dimensions_in_a_tuple_is_short() -> None:
+    f = make_axpy()
+    x, y, strided = np.ones(8, "float32"), np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
+    config: dict[str, Any] = {"grid": (1,), "block": (8, 1)}
+    for _ in range(2):
+        f(x, y, 1.0, 8, **config)
+    assert 3 * work(lambda: f(x, y, 1.0, 8, **config)) < work(
+        lambda: f(strided, y, 1.0, 8, **config)
+    )
+
+
+def test_a_repeated_call_with_one_byte_is_short() -> None:
+    f, seen = one(Param("x", "buffer", "int8", "r"))
+    x, strided = np.full(1, 7, "int8"), np.ones((2, 2), "int8")[:, 0]
+    for _ in range(2):
+        f(x, grid=1, block=8)
+    assert 3 * work(lambda: f(x, grid=1, block=8)) < work(lambda: f(strided, grid=1, block=8))
+    assert len(seen) == 4
+
+
 def test_a_plain_call_with_numpys_numbers_is_short(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x, y = (devices[0].from_numpy(np.ones(8, "float32")) for _ in range(2))

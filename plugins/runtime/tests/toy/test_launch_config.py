@@ -296,6 +296,7 @@ def test_the_most_threads_of_a_block(devices: list[toy.ToyDevice]) -> None:
 
 
 def shape_of(config: devmod.LaunchConfig, most: int) -> devmod.LaunchConfig:
+    assert (config.grid, config.block[1:]) == ((1, 1, 1), (1, 1))
     if config.block[0] > most:
         raise devmod.LaunchError("too many")
     return config
