@@ -375,6 +375,19 @@ def test_tests_of_other_rooms_run_for_what_the_own_ones_do_not_notice(
     ]
 
 
+def test_the_tests_of_a_changed_wheel_run_first(tmp_path: Path) -> None:
+    names = ["a/one/tests/test_1.py", "a/two/tests/test_2.py", "tests/test_3.py"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    room = mutations.Room([], ["a/*/tests/test_*.py"], 90, uses=["*/test_*.py", "a/two/*/*.py"])
+    for wheel, expected in (("one", [0, 1, 2]), ("two", [1, 0, 2])):
+        path = Path(f"a/{wheel}/src/x.py")
+        mutant = Mutant(path, 1, "", "number", 0, 0, "", "", (1, 1), True)
+        groups = mutations._groups(room, [mutant], tmp_path)
+        assert groups == [[Path(names[number])] for number in expected]
+
+
 def test_a_test_that_fails_without_the_change_notices_nothing(copy: mutations.Copy) -> None:
     text = "import devmod\n\ndef test_small():\n    assert devmod.is_small(4)\n"
     (copy.root / "core" / "tests" / "test_small.py").write_text(text)

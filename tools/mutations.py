@@ -9,8 +9,8 @@ chooses. `tools/equivalent.toml` names the changes that no test can notice, with
 The copies of the tree are in build/mutations. Which tests run is chosen for each change: those that
 execute its line, some of each file first, then the others of their files. A run records the lines
 that each test of Python executes; the record of a test file is used until that file or a source
-that it executes changes. The tests of other rooms run for what the room's own do not notice. For C
-and JavaScript it runs all of these tests.
+that it executes changes. The tests of a changed wheel run first, then the others of the room for
+what these do not notice, then those of other rooms. For C and JavaScript it runs all of these.
 """
 
 from __future__ import annotations
@@ -489,10 +489,7 @@ def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
     """Run the tests of each change, print the results, and return which changes are noticed."""
     room = copies[0].room
     verdicts = dict.fromkeys(chosen, Verdict())
-    known: set[Path] = set()
-    for patterns in (room.tests, room.uses):
-        tests = [path for path in files(patterns, copies[0].root) if path not in known]
-        known.update(tests)
+    for tests in _groups(room, chosen, copies[0].root):
         missed = [mutant for mutant, verdict in verdicts.items() if not verdict.failed]
         if tests and missed:
             _judge_by(tests, missed, verdicts, copies)
@@ -503,6 +500,22 @@ def judge_all(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[bool]:
         if not failed:
             print(f"MISSED  {seconds:4.0f} s  {mutant}  {why}", flush=True)
     return [bool(verdicts[mutant].failed) for mutant in chosen]
+
+
+def _groups(room: Room, chosen: Sequence[Mutant], root: Path) -> list[list[Path]]:
+    """Return the test files of the wheels of some changes, the room's others, and those of other
+    rooms.
+    """
+    wheels = [mutant.path.as_posix().partition("src/")[0] for mutant in chosen]
+    own: list[Path] = []
+    others: list[Path] = []
+    for path in files(room.tests, root):
+        if path.as_posix().startswith(tuple(wheels)):
+            own.append(path)
+        else:
+            others.append(path)
+    uses = [path for path in files(room.uses, root) if path not in (*own, *others)]
+    return [own, others, uses]
 
 
 def _judge_by(
