@@ -450,17 +450,26 @@ def _with_pads(model: Any, inputs: Mapping[str, Any]) -> None:
         gaps = options.get("dilations", ones)
         if max(gaps) == 1 and not any(map(operator.gt, steps, windows)):
             continue
-        pads = []
-        for length, size, step, gap in zip(sides, windows, steps, gaps, strict=True):
-            whole = (-(-length // step) - 1) * step + gap * (size - 1) + 1
-            one = max(whole - length, 0)
-            pads.append([one // 2, one - one // 2])
-            if options["auto_pad"] == b"SAME_LOWER":
-                pads[-1].reverse()
+        is_lower = options["auto_pad"] == b"SAME_LOWER"
+        pads = _same_pads(zip(sides, windows, steps, gaps, strict=True), is_lower=is_lower)
         others = [each for each in node.attribute if each.name not in ("auto_pad", "ceil_mode")]
-        others.append(onnx.helper.make_attribute("pads", [*chain(*zip(*pads, strict=True))]))
+        others.append(onnx.helper.make_attribute("pads", pads))
         del node.attribute[:]
         node.attribute.extend(others)
+
+
+def _same_pads(axes: Iterable[tuple[int, ...]], *, is_lower: bool) -> list[int]:
+    """Return ONNX's pads of axes by their length, and a window's size, step and gap."""
+    first = []
+    last = []
+    for length, size, step, gap in axes:
+        whole = (-(-length // step) - 1) * step + gap * (size - 1) + 1
+        pads = max(whole - length, 0)
+        first.append(pads // 2)
+        last.append(pads - pads // 2)
+    if is_lower:
+        return last + first
+    return first + last
 
 
 def _shapes(model: Any, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
