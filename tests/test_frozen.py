@@ -18,6 +18,7 @@ from textwrap import indent
 from typing import Any
 
 import pytest
+from each_case import some
 
 import devmod
 from environments import InstallError
@@ -185,6 +186,8 @@ for source, target in hook["datas"]:
         os.makedirs(place, exist_ok=True)
         shutil.copy(source, place)
 for name in hook["hiddenimports"]:
+    if name.startswith("importlib"):  # Python has it, or core's requirement
+        continue
     origin = find_spec(name).origin
     base = os.path.dirname(os.path.dirname(find_spec(name.partition(".")[0]).origin))
     target = os.path.join(sys.argv[1], os.path.relpath(origin, base))
@@ -195,6 +198,17 @@ DENIED = (
     "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it, and the environment variable "
     "DEVMOD_PLUGINS_DENY excludes it. To use it, remove devmod-acme from DEVMOD_PLUGINS_DENY"
 )
+
+
+def test_the_hook_of_pyinstaller_has_each_module_that_core_imports_by_name() -> None:
+    from devmod._pyinstaller import BY_NAME
+
+    found = set()
+    for path in some((ROOT / "core" / "src").rglob("*.py")):
+        found |= set(
+            re.findall(r"import_with_pathlib\(\"(.*?)\"", path.read_text(encoding="utf-8"))
+        )
+    assert sorted(found) == BY_NAME
 
 
 @pytest.mark.row("R1", "R4", "R20", "R24", "R28", "R37")

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import os
 
+#: The modules that core imports by `import_with_pathlib`, whose names PyInstaller cannot see.
+BY_NAME = ["importlib.metadata", "importlib.resources", "importlib_metadata"]
+
 
 def get_hook_dirs() -> list[str]:
     """Return the folder of the hook."""
@@ -82,4 +85,4 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
             for each in collect_submodules(module.partition(".")[0]):
                 if each not in excluded:
                     modules.append(each)
-    return metadata, sorted(set(modules))
+    return metadata, sorted({*modules, *BY_NAME})
