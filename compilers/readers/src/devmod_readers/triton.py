@@ -95,8 +95,6 @@ LAUNCHER = "__triton_launcher"
 HIP_PATH = "/*py_libhip_search_path*/"
 HIP_PLACE = HIP_PATH.ljust(4096, "/")
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
-
-
 #: A version of Triton, such as 3.9.0 or 3.8.0+fb.
 _VERSION = re.compile(r"\d[\w.+-]{0,99}")
 
