@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -230,9 +231,10 @@ def _release(module: Any) -> None:
     process too.
     """
     module.release()
-    for data in module.unverified():
-        if hasattr(data.obj, "madvise"):  # Windows has none
-            data.obj.madvise(mmap.MADV_DONTNEED)
+    if sys.platform != "win32":  # Windows has no such advice
+        for data in module.unverified():
+            if isinstance(data.obj, mmap.mmap):
+                data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _digest_of(module: Any, name: str) -> bytes:
