@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
-from each_case import check_each
+from each_case import check_each, refusal
 
 import devmod
-from devmod.errors import ToolchainNotFoundError
+from devmod.errors import ArgumentError, ToolchainNotFoundError
 from devmod.interop import tinygrad as interop
 from devmod_simulators import UnavailableError, libcuda
 from devmod_standins import libamdhip64, rdna3
@@ -180,6 +180,25 @@ def test_rows_and_batches_whose_number_a_call_chooses(kind: str, texts: list[str
         x = array(number, 4, 6, 7)
         wanted = convolution(x, filters, (1, 1, 1, 1))
         np.testing.assert_allclose(images["f"].on(device)(x), wanted, rtol=0, atol=1e-4)
+
+
+def test_more_parts_than_a_grid_has_blocks(texts: list[str]) -> None:
+    """A kind without that limit has another kernel."""
+    first_device("webgpu")
+    device = first_device("opencl")
+    count = Variable("count", 1, 66_000)
+    x, y = array(66_000, 16, 16), array(66_000, 16, 16)
+
+    def export(kind: str) -> devmod.Module:
+        inputs = [Tensor(each)[: count.bind(3)] for each in (x, y)]
+        return interop.export(lambda x, y: x @ y, *inputs, targets=kind, name="f")
+
+    text = refusal(ArgumentError, export, "webgpu")
+    assert "a grid of up to 66000 blocks in one dimension, of which it has 65535" in text
+    texts.clear()
+    made = export("opencl")
+    assert [MARK in each for each in texts] == [False]
+    np.testing.assert_allclose(made["f"].on(device)(x, y), np.matmul(x, y), rtol=0, atol=1e-4)
 
 
 def test_a_remainder_that_changes_nothing() -> None:

@@ -49,6 +49,8 @@ class Size(NamedTuple):
 SIZES = (Size(64, 64), Size(64, 32), Size(32, 64), Size(32, 32), Size(16, 64), Size(64, 16))
 #: The threads that each device of a kind has in a block.
 _MOST_THREADS = {"vulkan": 128}
+#: The blocks that each kind has in a dimension of a grid.
+_MOST_BLOCKS = 65535
 #: The fewest blocks for which a larger tile is better, and the part of a tile that is not wasted.
 _BLOCKS = 32
 _USED = 0.7
@@ -454,6 +456,8 @@ class Tiles:
         body = "\n".join(lines)
         text = language.kernel.format(name, size.threads, joined, "\n".join(shared), body)
         tiles = [_blocks(columns, size.columns), _blocks(rows, size.rows), outer * inner]
+        if max(int(each.vmax) for each in tiles) > _MOST_BLOCKS:
+            raise ValueError("a grid of too many blocks")
         return {
             "grid": [expression(each.simplify()) for each in tiles],
             "block": [size.threads, 1, 1],
