@@ -525,6 +525,7 @@ def read_spirv(data: bytes) -> None:
         read_samplings,
         reflect,
         relax_atomics,
+        with_atomic_fences,
     )
     from devmod_targets.spirv_ptx import translate
 
@@ -532,7 +533,8 @@ def read_spirv(data: bytes) -> None:
     if module is None:
         return
     attempt(lambda: (read_kernels(module), read_imports(module)))
-    for read in (read_axes, read_lengths, read_samplings, relax_atomics, read_code):
+    rewrites = (with_atomic_fences, relax_atomics)
+    for read in (read_axes, read_lengths, read_samplings, *rewrites, read_code):
         attempt(partial(read, module))
     found: list[Any] = []
     for declared in (True, False):

@@ -24,6 +24,7 @@ from devmod_readers.spirv import (
     read_lengths,
     read_module,
     relax_atomics,
+    with_atomic_fences,
 )
 
 
@@ -603,3 +604,84 @@ def test_the_order_of_atomic_instructions(constants: list[Instruction], is_chang
     if is_changed:
         expected = RELAXED
     assert found.words == module(*start, *expected, (56,)).words
+
+
+#: One function with fences of the order 8 in the scope 9, and the same with atomic instructions,
+#: which exchange the number 102. 7 is the order 0. The accesses 50 and 40 have the scope 9.
+FENCED = code("""
+54 2 1 0 3; 248 20
+225 9 8; 225 9 7
+227 5 21 13 9 8
+228 13 9 8 9
+234 5 22 13 9 8 9; 230 5 23 13 9 8 8 9 9
+61 5 24 13 50 4 9; 62 13 24 40 9; 61 5 25 13 50 4 7; 61 5 26 13; 62 13 26 2 4
+224 9 9 8
+253; 56
+""")
+WITHOUT_FENCES = code("""
+21 5 32 0; 43 5 7 0; 43 5 8 72; 43 5 9 1
+32 101 4 5; 59 101 102 4
+54 2 1 0 3; 248 20
+229 5 103 102 9 100 100; 225 9 7
+227 5 21 13 9 100; 229 5 104 102 9 100 100
+229 5 105 102 9 100 100; 228 13 9 100 9
+234 5 22 13 9 100 9; 230 5 23 13 9 100 100 9 9
+61 5 24 13 34 4; 229 5 106 102 9 100 100
+229 5 107 102 9 100 100; 62 13 24 32
+61 5 25 13 50 4 7; 61 5 26 13; 62 13 26 2 4
+224 9 9 8
+253; 56
+""")
+
+
+def instructions(data: bytes) -> list[Instruction]:
+    """Return the instructions of a module. The new constant, 100, is left out."""
+    words = memoryview(data).cast("I").tolist()
+    found: list[Instruction] = []
+    at = 5
+    while at < len(words):
+        length = words[at] >> 16
+        found.append((words[at] & 0xFFFF, *words[at + 1 : at + length]))
+        at += length
+    return [each for each in found if each != (43, 5, 100, 0)]
+
+
+def test_fences_are_atomic_instructions() -> None:
+    constants = code("21 5 32 0; 43 5 7 0; 43 5 8 72; 43 5 9 1")
+    found = module(*constants, *FENCED)
+    found.words[3] = 100
+    before = found.words[:]
+    changed = with_atomic_fences(found)
+    assert instructions(changed) == WITHOUT_FENCES
+    assert found.words == before
+    # The first change is that of atomic instructions, and the last one adds no instruction.
+    again = read_module(changed)
+    assert with_atomic_fences(again) == changed
+
+
+def test_the_number_of_fences_is_in_the_interface_of_each_entry_point() -> None:
+    start = code('15 5 1 "one" 40; 15 5 1 "two"; 21 5 32 1; 43 5 8 72; 43 5 9 1')
+    found = module(*start, *FENCED)
+    found.version = (1, 4)
+    found.words[3] = 100
+    entries = read_module(with_atomic_fences(found)).entries
+    assert [each.interface for each in entries] == [{40, 102}, {102}]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        # Memory of blocks with a layout.
+        "17 4428; 21 5 32 0; 43 5 8 72; 43 5 9 1",
+        # An order that is not known.
+        "21 5 32 0; 50 5 8 72; 43 5 9 1",
+        "21 5 64 0; 43 5 8 72 0; 43 5 9 1 0",
+        "19 5",
+    ],
+)
+def test_fences_that_remain(start: str) -> None:
+    found = module(*code(start), *FENCED)
+    remaining = instructions(with_atomic_fences(found))
+    assert [each for each in FENCED if each[0] == 225] == [
+        each for each in remaining if each[0] == 225
+    ]

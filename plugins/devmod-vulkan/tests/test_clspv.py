@@ -232,6 +232,40 @@ def test_threads_of_several_subgroups_add_floats_by_compare_and_exchange() -> No
 
 
 @needs_wheel
+@pytest.mark.parametrize("order", ["", "_explicit", "_relaxed"])
+@pytest.mark.parametrize("space", ["global", "local"])
+def test_threads_of_several_subgroups_take_turns_of_atomics_with_an_order(
+    space: str, order: str
+) -> None:
+    """Mesa's CPU device lost threads of these loops."""
+    first = last = ""
+    if order == "_explicit":
+        first, last = ", memory_order_acquire", ", memory_order_acq_rel, memory_order_acquire"
+    if order == "_relaxed":
+        first, last = ", memory_order_relaxed", ", memory_order_relaxed, memory_order_relaxed"
+    suffix = "_explicit" if order else ""
+    atomic = "(volatile global atomic_int *)x" if space == "global" else "&own"
+    source = f"""kernel void k(global int *x) {{
+    local atomic_int own;
+    if (get_local_id(0) == 0) atomic_store(&own, 0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int old = atomic_load{suffix}({atomic}{first});
+    for (int turn = 0; turn < 1000; turn++)
+        if (atomic_compare_exchange_weak{suffix}({atomic}, &old, old + 2{last})) break;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) x[1 + get_group_id(0)] = atomic_load({atomic});
+}}"""
+    x = np.zeros(3, np.int32)
+    devmod.compile(source, "vulkan", language="OpenCL C", options="-cl-std=CL2.0")["k"](
+        x, grid=2, block=32
+    )
+    if space == "global":
+        assert x[0] == 128
+    else:
+        assert x.tolist() == [0, 64, 64]
+
+
+@needs_wheel
 def test_a_thread_keeps_the_values_of_its_last_turn_of_a_loop() -> None:
     source = """kernel void k(global const uint *x, global uint *sums, global uint *y) {
     uint i = get_global_id(0), left = i, n = i % 7, bits = 0, loaded, sum;

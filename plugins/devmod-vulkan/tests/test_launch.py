@@ -889,6 +889,63 @@ def pipelines(logical: Any) -> int:
     return sum(function == "vkDestroyPipeline" for function, _ in logical._owned)
 
 
+@pytest.mark.parametrize(
+    "fence",
+    ["", "memoryBarrier();", "memoryBarrierShared();", "groupMemoryBarrier();"],
+)
+def test_threads_at_a_fence_wait_for_no_other_threads(fence: str) -> None:
+    """Mesa's CPU device waited for the block, and ended threads with more turns than others."""
+    f = kernel(f"""
+        #version 450
+        layout(local_size_x = 32) in;
+        layout(binding = 0) buffer X {{ uint x[]; }};
+        shared uint sum;
+        void main() {{
+            uint i = gl_LocalInvocationID.x;
+            if (i == 0) sum = 0;
+            barrier();
+            for (uint turn = 0; turn <= i; turn++) {{
+                atomicAdd(x[0], 1);
+                atomicAdd(sum, 1);
+                {fence}
+            }}
+            if (i % 16 == 3) {{ {fence} atomicAdd(x[1], 1); }}
+            barrier();
+            x[2 + i] = sum;
+        }}
+    """)
+    x = np.zeros(34, "uint32")
+    f(x, grid=3)
+    assert x.tolist() == [3 * 528, 6, *[528] * 32]
+
+
+def test_a_block_sees_what_another_one_wrote_before_a_fence() -> None:
+    """The last block adds the parts of all."""
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 32) in;
+        layout(binding = 0) buffer X { uint x[]; };
+        shared uint order;
+        void main() {
+            uint i = gl_LocalInvocationID.x;
+            if (i == 0) {
+                x[gl_WorkGroupID.x] = gl_WorkGroupID.x;
+                memoryBarrier();
+                order = atomicAdd(x[64], 1);
+            }
+            barrier();
+            if (order != 63) return;
+            memoryBarrier();
+            atomicAdd(x[65], x[i] + x[i + 32]);
+        }
+    """)
+    for _ in range(20):
+        x = np.full(66, 99, "uint32")
+        x[64:] = 0
+        f(x, grid=64)
+        assert x[64:].tolist() == [64, 2016]
+
+
 @pytest.mark.row("R32")
 def test_threads_launch_at_once(device: Any) -> None:
     """One function, one bound launch, streams of their own and the same stream, from eight

@@ -279,17 +279,22 @@ class Pipeline:
     def _build(self, shader: Shader, constants: Sequence[tuple[int, bytes]]) -> Any:
         logical = self.logical
         calls = logical.calls
-        words = ffi.new("uint32_t[]", len(shader.words) // 4)
-        ffi.memmove(words, shader.words, len(shader.words))
+        code = shader.words
+        # Mesa's CPU device waits for the block at a fence of memory, and ends threads that take
+        # more turns of a loop than others. All memory is ordered at its atomic instructions.
+        if logical.physical.name.startswith("llvmpipe"):
+            code = shader.words_with_atomic_fences
+        words = ffi.new("uint32_t[]", len(code) // 4)
+        ffi.memmove(words, code, len(code))
         module = logical.create(
             "vkCreateShaderModule",
             "VkShaderModule",
-            make("VkShaderModuleCreateInfo", codeSize=len(shader.words), pCode=words),
+            make("VkShaderModuleCreateInfo", codeSize=len(code), pCode=words),
         )
         subgroup = shader.interface.subgroup
         size = str(subgroup or "")
         key = _PIPELINES.key(
-            _FORM, logical.physical.identity, shader.words, shader.entry, repr(constants), size
+            _FORM, logical.physical.identity, code, shader.entry, repr(constants), size
         )
         cache, known = self._cache(key)
         try:
@@ -314,11 +319,11 @@ class Pipeline:
                 basePipelineIndex=-1,
             )
             out = ffi.new("VkPipeline *")
-            code = calls.vkCreateComputePipelines(logical.handle, cache, 1, info, ffi.NULL, out)
-            if code < 0:
+            status = calls.vkCreateComputePipelines(logical.handle, cache, 1, info, ffi.NULL, out)
+            if status < 0:
                 raise CompileError(
                     f"{logical.device} cannot build the shader of the vulkan function {shader.name!r}: vkCreateComputePipelines failed "
-                    f"with {error_name(code)}",
+                    f"with {error_name(status)}",
                     kind="vulkan",
                     function=shader.name,
                 )

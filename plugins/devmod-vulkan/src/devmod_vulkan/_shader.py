@@ -17,6 +17,7 @@ from devmod_readers.spirv import (
     read_module,
     read_samplings,
     reflect,
+    with_atomic_fences,
 )
 
 TYPE_CHECKING = False
@@ -114,6 +115,11 @@ class Shader:
         them.
         """
         return read_samplings(self.module)
+
+    @cached_property
+    def words_with_atomic_fences(self) -> bytes:
+        """The SPIR-V with atomic instructions in place of fences."""
+        return with_atomic_fences(self.module)
 
     def lengths_read(self) -> set[int]:
         """Return the numbers of the buffers whose run-time length the shader uses."""

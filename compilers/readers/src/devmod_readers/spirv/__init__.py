@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from devmod_readers.spirv._clspv import ClspvKernel, LaunchConstants, relax_atomics
 from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._fences import with_atomic_fences
 from devmod_readers.spirv._functions import (
     SpirvBlock,
     SpirvCode,
@@ -56,5 +57,6 @@ __all__ = [
     "read_samplings",
     "reflect",
     "relax_atomics",
+    "with_atomic_fences",
     "with_exits_first",
 ]
