@@ -276,6 +276,53 @@ def test_a_source_that_names_no_version_is_read_as_a_device_reads_it() -> None:
     ) == ["handle", "int32"]
 
 
+KINDS = ["opencl", "opencl -format=il", "vulkan", "cuda -arch=sm_80", "rocm -arch=gfx1100"]
+
+
+@pytest.mark.parametrize("target", KINDS)
+@pytest.mark.parametrize(
+    ("declared", "call"),
+    [
+        ("float f(float x);", "f(1)"),
+        ("float g(float x);\nfloat f(float x);\nfloat g(float x) { return x; }", "g(f(1))"),
+        # An overload that is not defined.
+        (
+            "#define OV __attribute__((overloadable))\nfloat OV f(float x);\nint OV f(int x) { return x; }",
+            "f(1.0f) + f(1)",
+        ),
+    ],
+)
+def test_a_kernel_that_calls_an_undefined_function_is_an_error_of_each_kind(
+    target: str, declared: str, call: str
+) -> None:
+    source = f"{declared}\nfloat h(float x) {{\n return {call}; }}\nkernel void k(global float *x) {{ x[0] = h(x[0]); }}"
+    line = declared.count("\n") + 3
+    column = 9 + call.index("f(")
+    text = refusal(
+        devmod.CompileError, devmod.compile, source, target, language="OpenCL C", options=["-w"]
+    )
+    assert text == (
+        f"the OpenCL C source does not compile: <text>:{line}:{column}: error: the program calls the function 'f', which it does not define"
+    )
+
+
+def test_functions_that_drivers_define_may_be_declared() -> None:
+    for source in (
+        # No kernel calls it.
+        "float f(float x);\nfloat g(float x) { return f(x); }\nkernel void k(global float *x) { x[0] = 1; }",
+        "float f(float x);\nkernel void k(global float *x) { if (sizeof(int) == 8) x[0] = f(1); }",
+        "float f(float x);\nkernel void k(global float *x) { x[0] = 0 ? f(1) : 2; }",
+        # Functions of OpenCL C, and those of a vendor.
+        "float sqrt(float x);\nkernel void k(global float *x) { x[0] = sqrt(2.0f); }",
+        "size_t get_global_id(uint axis);\nkernel void k(global float *x) { x[get_global_id(0)] = 1; }",
+        "float __attribute__((overloadable)) sin(float);\nkernel void k(global float *x) { x[0] = sin(2.0f); }",
+        "float __ocml_sin_f32(float);\nkernel void k(global float *x) { x[0] = __ocml_sin_f32(2); }",
+        "uint amd_bfe(uint, uint, uint);\nkernel void k(global uint *x) { x[0] = amd_bfe(2, 1, 1); }",
+        "float f(float);\nkernel void k(global float *x) { x[0] = f(2); }\nfloat f(float x) { return x; }",
+    ):
+        assert [*devmod.compile(source, "opencl").functions] == ["k"]
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -205,7 +205,7 @@ def test_options() -> None:
         (
             "int f(int);\nkernel void k(global int *x) {\n  x[0] = f(x[1]);\n}",
             {},
-            "the OpenCL C source does not compile: <text>:1: error: the program calls the function 'f', which it does not define",
+            "the OpenCL C source does not compile: <text>:3:10: error: the program calls the function 'f', which it does not define",
         ),
         (
             "kernel void k(read_only image1d_buffer_t a, global float4 *x) { x[0] = read_imagef(a, 0); }",
@@ -332,7 +332,7 @@ def test_what_no_kernel_uses_needs_no_functions(target: str) -> None:
         assert build(text, target, options=options).functions.keys() == {"k"}
     text = f"float missing(int);{READER}{SAMPLER.replace('= 3', '= missing(2)')}"
     assert refusal(devmod.CompileError, build, text, target) == (
-        "the OpenCL C source does not compile: <text>:1: error: the program calls the function 'missing', which it does not define"
+        "the OpenCL C source does not compile: <text>:4:82: error: the program calls the function 'missing', which it does not define"
     )
 
 

@@ -58,7 +58,7 @@ def test_each_function_compiles() -> None:
         (
             "float helper(float x);\nkernel void k(global float *x) { x[0] = helper(x[0]); }",
             IL,
-            "<text>:1: error: the program calls the function 'helper', which it does not define",
+            "the OpenCL C source does not compile: <text>:2:41: error: the program calls the function 'helper', which it does not define",
         ),
         (
             "kernel void k(read_only image2d_t a, global int *x) { x[0] = get_image_channel_order(a); }",

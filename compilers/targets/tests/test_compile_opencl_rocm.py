@@ -144,7 +144,7 @@ def test_a_print_is_a_warning() -> None:
             "int f(int x);\nkernel void k(global int *x) { x[0] = f(x[1]); }",
             ROCM,
             [],
-            "the OpenCL C source does not compile: <text>:1: error: the program calls the function 'f', which it does not define",
+            "the OpenCL C source does not compile: <text>:2:39: error: the program calls the function 'f', which it does not define",
         ),
     ],
 )

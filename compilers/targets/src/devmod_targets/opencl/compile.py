@@ -249,6 +249,7 @@ def read(
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error(request.target.kind, "OpenCL C", errors, log)
     _check_includes(request, source, program.unit)
+    _check_definitions(library, request, source, standard, program.unit)
     check(library, program.unit)
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
@@ -340,6 +341,79 @@ def _check_includes(request: CompileRequest, source: SelfContainedSource, unit: 
             raise request.error(
                 f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
             )
+
+
+def _check_definitions(
+    library: Libclang,
+    request: CompileRequest,
+    source: SelfContainedSource,
+    standard: str,
+    unit: Any,
+) -> None:
+    """Raise CompileError if a kernel calls a function that the program only declares, also through
+    others. A built-in function may be declared, and for drivers of OpenCL also what begins with an
+    underscore, such as `__ocml_sin_f32`.
+    """
+    undefined = _undefined_functions(library, unit)
+    if request.target.kind == "opencl":
+        undefined = [each for each in undefined if not each.spelling.startswith("_")]
+    if not undefined:
+        return
+    numbers = {each.hash for each in undefined}
+    bodies: dict[str, list[Any]] = {}
+    for each in function_definitions(library, unit):
+        bodies.setdefault(str(each.spelling), []).append(each)
+    waiting = [str(each.spelling) for each, _ in _kernel_declarations(library, unit)]
+    called: dict[str, Any] = {}
+    visited = set()
+    while waiting:
+        name = waiting.pop()
+        if name in visited:
+            continue
+        visited.add(name)
+        for call in chain.from_iterable(_calls_in(library, body) for body in bodies.get(name, ())):
+            waiting.append(str(call.spelling))
+            if call.referenced is not None and call.referenced.canonical.hash in numbers:
+                called.setdefault(str(call.spelling), call)
+    names = dict(source.names)
+    names[os.path.realpath(unit.spelling)] = request.name
+    errors = []
+    for name, call in called.items():
+        text = f"void devmod_calls(void) {{ {name}(); }}"
+        itself = request.replace(text=text, folder="", include=())
+        problems = _parse(library, itself, source, standard).errors
+        if any(_UNDECLARED.search(each) for each in problems):
+            file, line, column = library.location(call.location)
+            errors.append(
+                f"{_name_of(file, names)}:{line}:{column}: error: the program calls the function {name!r}, which it does not define"
+            )
+    if errors:
+        raise compile_error(request.target.kind, "OpenCL C", errors, "\n".join(errors))
+
+
+def _undefined_functions(library: Libclang, unit: Any) -> list[Any]:
+    """Return the functions that a program declares without a body."""
+    undefined = []
+    for cursor in unit.cursor.get_children():
+        if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL or cursor.location.file is None:
+            continue
+        if cursor.get_definition() is None:
+            undefined.append(cursor.canonical)
+    return undefined
+
+
+def _calls_in(library: Libclang, body: Any) -> list[Any]:
+    """Return the calls in a function. Those under a constant condition, which clang may leave out,
+    are not among them.
+    """
+    kinds = library.cindex.CursorKind
+    left_out: set[int] = set()
+    for branch in library.descendants(body, (kinds.IF_STMT, kinds.CONDITIONAL_OPERATOR)):
+        condition = next(branch.get_children())
+        if not library.descendants(condition, (kinds.DECL_REF_EXPR, kinds.CALL_EXPR)):
+            left_out.update(each.hash for each in library.descendants(branch, (kinds.CALL_EXPR,)))
+    calls = library.descendants(body, (kinds.CALL_EXPR,))
+    return [each for each in calls if each.hash not in left_out]
 
 
 def _with_written(library: Libclang, unit: Any, kernels: _Kernels) -> _Kernels:
