@@ -43,6 +43,8 @@ _MAY_CALL_OWN = re.compile(
 )
 #: clang's message when a signal ends it, which names no function.
 _CRASH = re.compile(r"clang frontend command failed (?:with exit code|due to signal)")
+#: clang's message for a function that needs a newer version of SPIR-V. It ends as a crash does.
+_REQUIREMENTS = "Unable to meet SPIR-V requirements"
 #: The definition of a function in LLVM IR text, and what its declaration does not have.
 _DEFINITION = re.compile(r"^define ([^\n]*?@([\w.$]+)\([^\n]*) \{\n(?s:.*?)^\}", re.MULTILINE)
 _OF_DEFINITIONS = re.compile(
@@ -105,6 +107,8 @@ def compile_il(
             code, warnings = program.compile(flags, "-c")
             break
         except CompileError as error:
+            if version != _VERSIONS[-1] and _REQUIREMENTS in error.log:
+                continue
             if _CRASH.search(error.log):
                 code = _without_crash(program, flags, error)
                 break
