@@ -388,6 +388,24 @@ JUMPS = (
 
 
 @needs_wheel
+@pytest.mark.parametrize(
+    "declaration",
+    ["extern inline", "inline extern", "extern __attribute__((always_inline)) __inline__"],
+)
+def test_inline_functions_that_are_extern_are_compiled(declaration: str) -> None:
+    """clspv's process ended with a signal."""
+    source = f"""#define INLINE /* extern inline */ {declaration}
+extern constant float one[1];
+constant float one[1] = {{1}};
+{declaration} float f(float x) {{ return x + one[0]; }}
+INLINE float g(float x) {{ return x * 2; }}
+kernel void k(global float *x) {{ x[0] = f(g(x[0])); }}
+kernel void other(global float *x) {{ x[1] = f(x[0]); }}"""
+    module = devmod.compile(source, "vulkan", language="OpenCL C")
+    assert module.functions.keys() == {"k", "other"}
+
+
+@needs_wheel
 def test_other_jumps_are_compiled() -> None:
     kernels = [
         f"kernel void k{number}(global int *x, int n) {{ {statements} x[0] = n; }}\n"

@@ -8,12 +8,13 @@ neither signs nor const.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets._text import blank_code
+from devmod_targets._text import blank_code, blank_comments
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, complete_source
 from devmod_targets.opencl.clang import check_calls
 from devmod_targets.opencl.compile import (
@@ -39,6 +40,11 @@ lgamma lgamma_r logb maxmag minmag modf nextafter pow pown powr radians remainde
 tgamma
 """
 _WRONG_DOUBLES = frozenset(_WRONG_TEXT.split())
+_INLINE = r"\b(?:inline|__inline(?:__)?)\b"
+#: The word `extern` of an inline function, before or after the other one.
+_EXTERN_INLINE = re.compile(
+    rf"\b(?P<before>extern)\b(?=(?:[^;{{}}#\n]*|\s+){_INLINE})|{_INLINE}[^;{{}}#\n]*?\b(?P<after>extern)\b"
+)
 #: The address space of variables of the program in clang.
 _GLOBAL = 1
 _JUMP = "clspv compiles a jump into a loop to wrong code. Move the label before the loop, or use branches"
@@ -94,7 +100,7 @@ class KernelSource:
         numbers.
         """
         if len(kernels) == len(self.kernels):
-            return self.source.text
+            return _with_definitions(self.source.text)
         kept: set[str] = set()
         for each in kernels:
             kept |= self._used(each).keys()
@@ -107,7 +113,7 @@ class KernelSource:
             for start, end in set(extents) - own:
                 blanks = blank_code(data[start:end].decode()).encode()
                 data = data[:start] + blanks + data[end:]
-        return data.decode()
+        return _with_definitions(data.decode())
 
     @cached_property
     def _extents(self) -> dict[str, list[tuple[int, int]]]:
@@ -123,6 +129,16 @@ class KernelSource:
                     used[name] = None
                     rest.append(name)
         return used
+
+
+def _with_definitions(text: str) -> str:
+    """Return a text without the word `extern` of inline functions. clspv defines these functions
+    only without it.
+    """
+    for match in reversed([*_EXTERN_INLINE.finditer(blank_comments(text))]):
+        start, end = match.span(match.lastgroup or 0)
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
 
 
 def _as_for_clspv(source: SelfContainedSource) -> SelfContainedSource:
