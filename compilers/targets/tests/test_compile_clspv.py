@@ -376,6 +376,24 @@ def test_what_clspv_cannot_compile_is_refused_with_the_line(
     assert refused(file) == expected
 
 
+@needs_wheel
+def test_an_exchange_of_floats_that_are_equal_is_refused_with_the_line() -> None:
+    source = """kernel void k(volatile global atomic_TYPE *x, TYPE y) {
+ TYPE old = atomic_load(x);
+ while (!atomic_compare_exchange_weak(x, &old, old + y)) ;
+}"""
+    options = ["-cl-std=CL2.0"]
+    for type_ in ("int", "uint"):
+        text = source.replace("TYPE", type_)
+        devmod.compile(text, "vulkan", language="OpenCL C", options=options)
+    text = source.replace("TYPE", "float")
+    assert refusal(
+        devmod.CompileError, devmod.compile, text, "vulkan", language="OpenCL C", options=options
+    ) == (
+        "<text>:3:10: error: clspv crashes on atomic_compare_exchange_weak() of atomic_float. Use atomic_uint, as_uint() and as_float()"
+    )
+
+
 #: Jumps that clspv compiles to what the source says.
 JUMPS = (
     "switch (n & 3) { case 0: if (x[0] > 0) { n += 1; case 1: n += 2; } break; case 2: { n = 4; default: n++; } }",
