@@ -516,6 +516,7 @@ def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
     from devmod_readers.spirv import (
         SpirvConstants,
+        loses_turns,
         read_axes,
         read_code,
         read_imports,
@@ -534,7 +535,7 @@ def read_spirv(data: bytes) -> None:
         return
     attempt(lambda: (read_kernels(module), read_imports(module)))
     rewrites = (with_atomic_fences, relax_atomics)
-    for read in (read_axes, read_lengths, read_samplings, *rewrites, read_code):
+    for read in (read_axes, read_lengths, read_samplings, loses_turns, *rewrites, read_code):
         attempt(partial(read, module))
     found: list[Any] = []
     for declared in (True, False):

@@ -394,6 +394,32 @@ def test_an_exchange_of_floats_that_are_equal_is_refused_with_the_line() -> None
     )
 
 
+LOST_TURNS = (
+    "<text>:1: error: the kernel 'k': clspv compiles a loop in a loop to wrong code, in which the inner loop does not repeat. End the "
+    "inner loop by its own condition, and test after it whether the outer one ends"
+)
+
+
+@needs_wheel
+def test_a_loop_in_a_loop_whose_turns_clspv_loses_is_refused() -> None:
+    """The kernel computed 1 in the place of 53."""
+    inner = "r += x[i]; if (x[i] == 3) break; i += 3; if (r >= 50) STOP"
+    source = f"kernel void k(global const int *x, global int *y) {{ int i = 0, r = 0; for (;;) {{ i++; BEGIN for (;;) {{ {inner} }} END }} end: y[0] = r; }}"
+    for begin, stop, end, is_lost in (
+        ("", "goto end;", "", True),
+        ("int done = 0;", "{ done = 1; break; }", "if (done) break;", False),
+        ("", "break;", "if (r >= 50) break;", False),
+    ):
+        text = source.replace("BEGIN", begin).replace("STOP", stop).replace("END", end)
+        if is_lost:
+            refuse = refusal(
+                devmod.CompileError, devmod.compile, text, "vulkan", language="OpenCL C"
+            )
+            assert refuse == LOST_TURNS
+        else:
+            devmod.compile(text, "vulkan", language="OpenCL C", options=["-w"])
+
+
 #: Jumps that clspv compiles to what the source says.
 JUMPS = (
     "switch (n & 3) { case 0: if (x[0] > 0) { n += 1; case 1: n += 2; } break; case 2: { n = 4; default: n++; } }",

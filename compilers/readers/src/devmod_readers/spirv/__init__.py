@@ -27,7 +27,7 @@ from devmod_readers.spirv._kernels import (
     read_kernels,
 )
 from devmod_readers.spirv._lines import line_of
-from devmod_readers.spirv._loops import with_exits_first
+from devmod_readers.spirv._loops import loses_turns, with_exits_first
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
@@ -48,6 +48,7 @@ __all__ = [
     "SpirvLine",
     "SpirvModule",
     "line_of",
+    "loses_turns",
     "read_axes",
     "read_code",
     "read_imports",

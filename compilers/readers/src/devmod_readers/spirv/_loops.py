@@ -28,6 +28,7 @@ _BRANCH_CONDITIONAL = 250
 _SWITCH = 251
 _UNREACHABLE = 255
 _CONSTANT_TRUE = 41
+_CONSTANT_FALSE = 42
 _CONSTANT_NULL = 46
 #: The types of which no phi is made: images, samplers, and pointers.
 _OPAQUE = (25, 26, 27, 32)
@@ -50,6 +51,35 @@ def with_exits_first(module: SpirvModule) -> bytes:
     if sys.byteorder == "big":
         result.byteswap()
     return result.tobytes()
+
+
+def loses_turns(module: SpirvModule) -> bool:
+    """Return whether a loop has a turn back that a constant condition never takes.
+
+    clspv writes such a loop for one whose test it lost: where an inner loop also ends or repeats
+    the outer one.
+    """
+    constants = {
+        number: opcode == _CONSTANT_TRUE
+        for number, (opcode, _) in module.constants.items()
+        if opcode in (_CONSTANT_TRUE, _CONSTANT_FALSE)
+    }
+    words = module.words
+    loops: dict[int, int] = {}
+    block = 0
+    for at in starts(words):
+        opcode = words[at] & 0xFFFF
+        if opcode == _LABEL:
+            block = words[at + 1]
+        elif opcode == _LOOP_MERGE:
+            loops[block] = words[at + 2]
+        elif opcode == _BRANCH_CONDITIONAL and words[at + 1] in constants:
+            taken, other = words[at + 2], words[at + 3]
+            if not constants[words[at + 1]]:
+                taken, other = other, taken
+            if taken != other and loops.get(other) == block:
+                return True
+    return False
 
 
 class _Module:

@@ -285,7 +285,9 @@ def _problem(cursor: Any) -> str:
             "your own"
         )
     if name.startswith("atomic_compare_exchange") and "float" in _type_of_argument(cursor):
-        return f"clspv crashes on {name}() of atomic_float. Use atomic_uint, as_uint() and as_float()"
+        return (
+            f"clspv crashes on {name}() of atomic_float. Use atomic_uint, as_uint() and as_float()"
+        )
     # Its result is the smallest number where the product is zero.
     if name == "mad_sat" and _type_of_argument(cursor).startswith(("int", "long")):
         return "clspv compiles mad_sat() of int and long to wrong code. Use a function of your own"

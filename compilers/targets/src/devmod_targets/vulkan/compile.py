@@ -71,6 +71,10 @@ _ENVIRONMENTS = {
     "spirv1.6": ("1.3", "1.6"),
 }
 _DEFAULT = "vulkan1.1"
+_LOST_TURNS = (
+    "clspv compiles a loop in a loop to wrong code, in which the inner loop does not repeat. End the inner loop by its own condition, "
+    "and test after it whether the outer one ends"
+)
 #: The version for OpenCL C by default: pointers can be null from then on. Each device of
 #: devmod-vulkan takes it.
 _SPIRV_OF_KERNELS = "1.4"
@@ -391,7 +395,7 @@ class Build:
         """Return the functions and the SPIR-V of a text. If it is invalid, clspv puts the constants
         into a buffer.
         """
-        from devmod_readers.spirv import read_module, relax_atomics, with_exits_first
+        from devmod_readers.spirv import loses_turns, read_module, relax_atomics, with_exits_first
         from devmod_targets.vulkan._clspv import CONSTANTS
 
         spirv = self.environment.spirv
@@ -400,6 +404,8 @@ class Build:
         code = compiler.compile(self.request.name, text, options, spirv, self._folder)
         functions = self._functions(code, include_unused=False)
         module = read_module(code)
+        if loses_turns(module):
+            raise self.request.error(_LOST_TURNS)
         if not any(each.startswith(_ATOMICS_WITH_ORDER) for each in options):
             relax_atomics(module)
         code = with_exits_first(module)
