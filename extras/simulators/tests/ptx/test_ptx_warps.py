@@ -617,3 +617,32 @@ def test_an_exchange_of_16_bytes_gives_the_old_ones() -> None:
     )
     assert out.tolist() == [1, 2]
     assert number[0] == number[1] != 0
+
+
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        ("mbarrier.arrive.shared.b64 _, [%a];", "-1 arrivals and -2097152 bytes are missing"),
+        (
+            "mbarrier.init.shared.b64 [%a], 2; mbarrier.arrive.shared.b64 _, [%a], 3;",
+            "-1 arrivals and 0 bytes are missing",
+        ),
+        (
+            "mbarrier.init.shared.b64 [%a], 1; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%a], 1048576;",
+            "1 arrivals and 1048576 bytes are missing",
+        ),
+        ("mbarrier.init.shared.b64 [%a], 1048576;", "1048576 arrivals and 0 bytes are missing"),
+    ],
+)
+def test_an_mbarrier_without_room_for_its_numbers_is_an_error(body: str, missing: str) -> None:
+    text = f""".version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry k() {{ .reg .b32 %a; .shared .align 8 .b64 barrier;
+    mov.u32 %a, barrier; {body} ret; }}"""
+    with pytest.raises(PtxError) as caught:
+        run_ptx(text, "k", 1, 1, [])
+    assert caught.value.name == "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+    assert caught.value.text.startswith(
+        f"an mbarrier is not initialized, or has too many arrivals or bytes: {missing}, kernel k, block (0, 0, 0), thread (0, 0, 0)"
+    )

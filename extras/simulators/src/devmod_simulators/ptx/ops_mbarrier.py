@@ -35,6 +35,11 @@ class Word:
         self.bytes = (bits >> 40 & _BYTES) - _NO_BYTES
         self.phase = bits >> _PHASE
 
+    def is_valid(self) -> bool:
+        """Return whether each field has a number of its range."""
+        counts = (self.missing, self.arrivals)
+        return all(0 <= each <= _COUNT for each in counts) and abs(self.bytes) <= _COUNT
+
     def bits(self) -> int:
         """Return the word, after the phase has ended if nothing is missing."""
         if not self.missing and not self.bytes:
@@ -59,11 +64,18 @@ def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> A
     before = []
     ends = []
     places = lanes.spread(index).tolist()
-    for count, place in zip(counts, places, strict=True):
+    for position, (count, place) in enumerate(zip(counts, places, strict=True)):
         bits = int(view[place])
         before.append(bits)
         word = Word(bits)
         change(word, count)
+        if not word.is_valid():
+            missing = f"{word.missing} arrivals and {word.bytes} bytes"
+            raise lanes.error(
+                "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+                f"an mbarrier is not initialized, or has too many arrivals or bytes: {missing} are missing",
+                position,
+            )
         view[place] = word.bits()
         ends.append(int(view[place]) >> _PHASE != bits >> _PHASE)
     lanes.frame.execution.arrived(lanes, places, ends)
