@@ -671,3 +671,53 @@ def test_printf_of_a_text_that_is_not_there(
         "bounds, kernel k, block (0, 0, 0), thread (37, 0, 0), "
     )
     assert "".join(map(printed, range(33, 64, 2))) in capsys.readouterr().out
+
+
+def test_printf_writes_numbers_as_c_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The texts are those of glibc, but for %n, which CUDA does not have."""
+    integers = {
+        "%#o": "010",
+        "%#x": "0x8",
+        "%#06X": "0X0008",
+        "%+d": "+8",
+        "%+u": "8",
+        "% i": " 8",
+        "%-5d|": "8    |",
+        "%06.3d": "   008",
+        "%.d": "8",
+        "%n": "%n",
+    }
+    floats = {
+        "%a": "0x1.8p+0",
+        "%A": "0X1.8P+0",
+        "%.0a": "0x2p+0",
+        "%.3a": "0x1.800p+0",
+        "%+#012a": "+0x0001.8p+0",
+        "%-10a|": "0x1.8p+0  |",
+    }
+    zeros = {"%#x": "0", "%#o": "0", "%.0d": "", "%p": "(nil)"}
+    lines: list[str] = []
+    body = (
+        ".global .align 4 .b8 values[24] = {8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 248, 63};\n"
+    )
+    calls = ""
+    for place, forms in ((0, integers), (8, floats), (16, zeros)):
+        for form, expected in forms.items():
+            name = f"form{len(lines)}"
+            data = f"{form}\n\0".encode()
+            body += f".global .b8 {name}[{len(data)}] = {{{', '.join(map(str, data))}}};\n"
+            calls += (
+                f"mov.u64 %x, {name}; cvta.global.u64 %x, %x;"
+                f"mov.u64 %z, values; add.u64 %z, %z, {place}; cvta.global.u64 %z, %z;"
+                "{ .param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %x;"
+                "st.param.b64 [b], %z; call.uni (r), vprintf, (a, b); }\n"
+            )
+            lines.append(f"{expected}\n")
+    declared = ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+    head = HEAD.replace(".visible", f"{declared}{body}.visible", 1)
+    for setting in ("interpreter", "compiled"):
+        monkeypatch.setenv(engines.SETTING, setting)
+        run_ptx(f"{head}{calls} ret; }}", "k", 1, 1, [np.zeros(1, np.uint32)])
+        assert capsys.readouterr().out == "".join(lines)

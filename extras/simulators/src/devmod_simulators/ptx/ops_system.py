@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import sys
@@ -19,7 +20,7 @@ from devmod_simulators.ptx.ops_memory import read_bytes
 from devmod_simulators.ptx.ptx_types import U32, U64, Group, Instruction, aligned
 
 _CONVERSION = re.compile(
-    r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])"
+    r"(%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?)(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcsp%])"
 )
 
 
@@ -58,6 +59,48 @@ def _text(read: Read, address: int) -> str:
     return data.decode("utf-8", "replace")
 
 
+def _sign(flags: str, *, is_negative: bool) -> str:
+    """Return the sign that printf writes for a number."""
+    if is_negative:
+        return "-"
+    if "+" in flags:
+        return "+"
+    return " " if " " in flags else ""
+
+
+def _integral(value: int, kind: str, precision: int | None, flags: str) -> tuple[bool, str, str]:
+    """Return whether an integer is negative, its prefix and its digits, as C has them."""
+    base = {"o": "o", "x": "x", "X": "x"}.get(kind, "d")
+    digits = format(abs(value), base) if value or precision != 0 else ""
+    digits = digits.rjust(precision or 0, "0")
+    if "#" in flags and kind == "o" and not digits.startswith("0"):
+        digits = f"0{digits}"
+    prefix = "0x" if "#" in flags and base == "x" and value else ""
+    return value < 0, prefix, digits
+
+
+def _hexadecimal(number: float, precision: int | None, flags: str) -> tuple[bool, str, str]:
+    """Return whether a number is negative, its prefix and its hexadecimal digits, as C has them."""
+    is_negative = math.copysign(1, number) < 0
+    if not math.isfinite(number):
+        return is_negative, "", "nan" if math.isnan(number) else "inf"
+    text, _, exponent = abs(number).hex()[2:].partition("p")
+    whole, _, fraction = text.partition(".")
+    if precision is None:
+        fraction = fraction.rstrip("0")
+    elif precision < len(fraction):
+        drop = 4 * (len(fraction) - precision)
+        kept, rest = divmod(int(whole + fraction, 16), 1 << drop)
+        half = 1 << (drop - 1)
+        kept += rest > half or (rest == half and kept % 2 == 1)
+        digits = format(kept, "x").rjust(precision + 1, "0")
+        whole, fraction = digits[: len(digits) - precision], digits[len(digits) - precision :]
+    else:
+        fraction = fraction.ljust(precision, "0")
+    point = "." if fraction or "#" in flags else ""
+    return is_negative, "0x", f"{whole}{point}{fraction}p{exponent}"
+
+
 class _Format:
     """The text of printf: the arguments are in memory, each aligned to its size."""
 
@@ -75,26 +118,46 @@ class _Format:
 
     def convert(self, match: re.Match[str]) -> str:
         """Return the text for a conversion."""
-        form, length, kind = match.groups()
+        form, flags, width, precision, length, kind = match.groups()
         if kind == "%":
             return "%"
         values = [self._argument("i") for _ in range(form.count("*"))]
-        if kind in "aA":
-            number: float = self._argument("d")
-            return number.hex()
+        if kind in "aAdioxXu":
+            given = iter(values)
+            places = next(given) if width == "*" else int(width or 0)
+            if precision == "*":
+                precision = next(given)
+            elif precision is not None:
+                precision = int(precision or 0)
+            if precision is not None and precision < 0:
+                precision = None
+            if kind in "aA":
+                number = self._argument("d")
+                signed, prefix, digits = _hexadecimal(number, precision, flags)
+                is_padded = math.isfinite(number)
+            else:
+                value = self._integer(length, is_signed=kind in "di")
+                signed, prefix, digits = _integral(value, kind, precision, flags)
+                is_padded = precision is None
+            if kind.isupper():
+                prefix, digits = prefix.upper(), digits.upper()
+            if signed or kind not in "oxXu":
+                prefix = _sign(flags, is_negative=signed) + prefix
+            if "-" in flags or places < 0:
+                return (prefix + digits).ljust(abs(places))
+            if "0" in flags and is_padded:
+                return prefix + digits.rjust(places - len(prefix), "0")
+            return (prefix + digits).rjust(places)
         if kind in "eEfFgG":
             values.append(self._argument("d"))
         elif kind == "s":
             values.append(_text(self._read, self._argument("Q")))
         elif kind == "p":
-            values.append(f"0x{self._argument('Q'):x}")
+            address = self._argument("Q")
+            values.append(f"0x{address:x}" if address else "(nil)")
             kind = "s"
         elif kind == "c":
             values.append(self._argument("I") & 0xFF)
-        else:
-            values.append(self._integer(length, is_signed=kind in "di"))
-        if kind == "u":
-            kind = "d"
         return str(form + kind) % tuple(values)
 
     def _integer(self, length: str | None, *, is_signed: bool) -> int:
