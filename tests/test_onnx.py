@@ -455,6 +455,34 @@ def test_inputs_of_bfloat16(made: Any, refused: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("nodes", "weights"),
+    [
+        ("y = ReverseSequence<batch_axis = 1, time_axis = 0>(x, lengths)", ()),
+        ("y = ReverseSequence<batch_axis = 0, time_axis = 1>(x, lengths)", ()),
+        ("t = Neg(x) y = ReverseSequence<batch_axis = 0, time_axis = 1>(t, lengths)", ()),
+        (
+            'i = Cast<to = 6>(lengths) y = RNN<hidden_size = 5>(x, w, r, "", i)',
+            (constant("w", 1, 5, 2), constant("r", 1, 5, 5)),
+        ),
+    ],
+)
+@pytest.mark.usefixtures("_no_devices")
+def test_lengths_of_sequences_in_the_check_are_those_of_the_axis(
+    nodes: str, weights: Any, made: Any
+) -> None:
+    """onnxruntime refuses longer ones, and onnx.reference has something else for these."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    write(
+        "sequences.onnx",
+        nodes,
+        {"x": (FLOAT, [3, 3, 2]), "lengths": (INT64, [3])},
+        ["y"],
+        weights,
+    )
+    assert "against onnxruntime: " in made("sequences.onnx")
+
+
 @pytest.mark.usefixtures("_no_devices")
 @pytest.mark.parametrize(("operator", "zeros"), [("Div", 0), ("Mod", [1, 0, 2])])
 def test_integers_are_not_divided_by_zero(

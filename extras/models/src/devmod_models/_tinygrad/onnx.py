@@ -128,6 +128,11 @@ _RANDOM = (
 )
 #: Operators that divide their first input by the second.
 _DIVISIONS = ("Div", "Mod")
+#: The operators on sequences, and which input has the lengths of these.
+_SEQUENCE_LENGTHS = {
+    "ReverseSequence": 1,
+    **dict.fromkeys(("DynamicQuantizeLSTM", "GRU", "LSTM", "RNN"), 4),
+}
 #: The end of errors about `FIXED_LENGTH`. Who prints one adds how that is written.
 _ADVICE = "; a fixed length may do"
 #: What tinygrad's errors have of lengths without a number: trees of pages, or a comparison of them.
@@ -1284,7 +1289,7 @@ def _lengths(shape: Shape, lengths: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _random(model: Model, name: str, lengths: Mapping[str, int], call: int) -> Any:
     """Return an array for an input of a call: another for each. Integers that nodes divide by are
-    not 0.
+    not 0, and lengths of sequences are those that an axis has.
     """
     inputs = [*model.inputs]
     random = np.random.default_rng(inputs.index(name) + call * len(inputs))
@@ -1297,6 +1302,10 @@ def _random(model: Model, name: str, lengths: Mapping[str, int], call: int) -> A
     for node in model.nodes:
         if node.operator in _SAME_ELEMENTS and node.inputs[0] in aliases:
             aliases.add(node.outputs[0])
+        place = _SEQUENCE_LENGTHS.get(node.operator)
+        if place is not None and place < len(node.inputs) and node.inputs[place] in aliases:
+            least = max(least, 0)
+            most = min(most, _longest_sequence(model, node, lengths))
         if len(node.inputs) < 2 or node.inputs[1] not in aliases:
             continue
         if node.operator.startswith("Gather") and node.inputs[0] in model.constants:
@@ -1305,6 +1314,18 @@ def _random(model: Model, name: str, lengths: Mapping[str, int], call: int) -> A
         if node.operator in _DIVISIONS:
             least = 1
     return random.integers(least, most + 1, shape).astype(dtype)
+
+
+def _longest_sequence(model: Model, node: Node, lengths: Mapping[str, int]) -> int:
+    """Return the length of the axis that the sequences of a node are along, or 1 if it is not that
+    of an input.
+    """
+    if node.inputs[0] not in model.inputs:
+        return 1
+    axis = node.attributes.get("time_axis", 0)
+    if node.attributes.get("layout"):
+        axis = 1
+    return int(_lengths(model.inputs[node.inputs[0]][1], lengths)[axis])
 
 
 def example_tensors(model: Model, lengths: Mapping[str, int]) -> dict[str, Tensor]:
