@@ -484,6 +484,17 @@ def test_lengths_of_sequences_in_the_check_are_those_of_the_axis(
 
 
 @pytest.mark.usefixtures("_no_devices")
+def test_the_check_quantizes_no_factor_that_a_model_does_not_quantize(made: Any) -> None:
+    """onnxruntime does so beside weights that are dequantized, if no option says otherwise."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    weight = stored(RANDOM.integers(-128, 128, (20, 33)).astype(np.int8), "w")
+    scale, zero = stored(np.full(33, 0.5, np.float32), "s"), stored(np.zeros(33, np.int8), "z")
+    nodes = "f = DequantizeLinear<axis = 1>(w, s, z) y = MatMul(x, f)"
+    write("dequantized.onnx", nodes, {"x": (FLOAT, [40, 20])}, ["y"], [weight, scale, zero])
+    assert "against onnxruntime: " in made("dequantized.onnx")
+
+
+@pytest.mark.usefixtures("_no_devices")
 @pytest.mark.parametrize(("operator", "zeros"), [("Div", 0), ("Mod", [1, 0, 2])])
 def test_integers_are_not_divided_by_zero(
     operator: str, zeros: Any, made: Any, refused: Any

@@ -498,15 +498,23 @@ def _session(model: Any) -> Any:
     """
     import onnxruntime
 
-    exact = onnxruntime.SessionOptions()
-    exact.add_session_config_entry("session.x64quantprecision", "1")
-    if any(each.op_type == "DynamicQuantizeLSTM" for each in model.graph.node):
-        exact.intra_op_num_threads = 1  # each thread quantizes the rows of its own together
-    model = model.SerializeToString()
+    is_threaded = all(each.op_type != "DynamicQuantizeLSTM" for each in model.graph.node)
+    content = model.SerializeToString()
+
+    def session(*, is_exact: bool) -> Any:
+        options = onnxruntime.SessionOptions()
+        # By default it quantizes the first factor of a product whose second one is dequantized.
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+        if is_exact:
+            options.add_session_config_entry("session.x64quantprecision", "1")
+        if not is_threaded:
+            options.intra_op_num_threads = 1  # each thread quantizes the rows of its own together
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
     try:
-        return onnxruntime.InferenceSession(model, exact, providers=["CPUExecutionProvider"])
+        return session(is_exact=True)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
-        return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        return session(is_exact=False)
 
 
 def _run_model(request: dict[str, Any], inputs: Sequence[Any]) -> tuple[list[str], Any]:
