@@ -4,11 +4,13 @@ those that are written by hand.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import pytest
 from backend_checks import first_device
+from command_line import call
 from each_case import check_each
 
 import devmod
@@ -117,3 +119,15 @@ def test_kernels_of_products_beside_other_operators(texts: list[str]) -> None:
         assert (texts[0].count(MARK), texts[0].count("__kernel")) == (by_hand, count)
 
     check_each(CASES, run)
+
+
+def test_a_factor_of_constants_alone_is_not_in_the_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A quantized weight has four times the bytes as numbers of float32."""
+    weight = RANDOM.integers(-128, 128, (256, 256)).astype("int8")
+    constants = {"w": weight, "s": np.float32(0.02), "z": np.int8(3)}
+    nodes = [node("DequantizeLinear", "w s z", "f"), node("MatMul", "x f", "y")]
+    save(nodes, {"x": floats(24, 256)}, constants, ["y"])
+    assert call(capsys, "onnx", "case.onnx", "-t", "opencl", "--no-check", "-o", "m.devmod")[0] == 0
+    assert weight.nbytes < os.path.getsize("m.devmod") < 2 * weight.nbytes

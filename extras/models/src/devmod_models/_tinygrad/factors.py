@@ -41,18 +41,26 @@ _IN_ATTENTION = ("Softmax",)
 
 
 class Factors:
-    """The values that products and reductions read.
+    """The values that products and reductions read, but for those that come from constants alone:
+    an array of these would be in the file, computed.
 
     Parameters
     ----------
     nodes
         The nodes of a model, in order.
+    constants
+        The names of its constants.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], constants: Iterable[str]) -> None:
+        nodes = [*nodes]
+        self._fixed = {"", *constants}
+        for node in nodes:
+            if self._fixed.issuperset(node.inputs):
+                self._fixed.update(node.outputs)
         self._products: set[str] = set()
         self._reductions: set[str] = set()
-        for node in reversed([*nodes]):
+        for node in reversed(nodes):
             if node.operator in _PRODUCTS:
                 self._products.update(node.inputs)
             elif node.operator in _REDUCTIONS:
@@ -70,7 +78,7 @@ class Factors:
         present: set[UOp] = set()
         for name in dict.fromkeys(node.inputs):
             value = values.get(name)
-            if not isinstance(value, Tensor):
+            if name in self._fixed or not isinstance(value, Tensor):
                 continue
             sums = _sums(value.uop)
             if sums and (node.operator in _JOINED or (present and not sums <= present)):
@@ -81,7 +89,7 @@ class Factors:
     def separates(self, node: Node, name: str, value: Any) -> bool:
         """Return whether an output of a node is to be in an array."""
         is_computed = value.uop.op in GroupOp.Elementwise or node.operator in _JOINED + _STACKED
-        if not is_computed or node.operator in _IN_ATTENTION:
+        if not is_computed or node.operator in _IN_ATTENTION or name in self._fixed:
             return False
         if name in self._products:
             return True

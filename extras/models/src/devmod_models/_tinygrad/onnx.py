@@ -172,7 +172,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self._outputs = model.outputs
         self._states = model.states
         self._nodes = model.nodes
-        self._factors = Factors(model.nodes)
+        self._factors = Factors(model.nodes, model.constants)
         self._kept: dict[str, Any] = {"": None, **self.constants}
         #: How many operations are between a value and the arrays of the kernel that computes it.
         self._depths: dict[UOp, int] = {}
