@@ -193,7 +193,7 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(
     )
     assert call(capsys, "verify", file, "normalize", "columns=7")[1:] == (
         "",
-        "devmod: error: the opencl program 'normalize': it requires columns % 4 == 0, and that is 3 == 0 with columns=3\n",
+        "devmod: error: the opencl program 'normalize': it requires columns % 4 == 0, and that is 3 == 0 with columns=7\n",
     )
 
 
