@@ -382,3 +382,35 @@ def test_atomics_of_64_bits(type_: str, dtype: str, version: str, target: str) -
     if version == "2.0":
         expected += [np.array(-1).astype(dtype), 39, sum_, sum_]
     assert x[: len(expected)].tolist() == [int(each) for each in expected]
+
+
+SWAP = """
+struct two { T a, b; };
+kernel void k(global T *x, global T *y, local T *part, global struct two *z) {
+    int l = get_local_id(0);
+    part[l] = x[l];
+    T t = part[l]; part[l] = y[l]; y[l] = t;
+    x[l] = part[l];
+    struct two s = z[l]; z[l].a = s.b; z[l].b = s.a;
+}
+"""
+
+
+@pytest.mark.parametrize("type_", ["long16", "ulong16", "double16", "float16"])
+def test_large_vectors_are_swapped(type_: str, device: Any) -> None:
+    """LLVM makes a copy of a load of 128 bytes and its store, in the place of the store."""
+    dtype = {"long16": "int64", "ulong16": "uint64", "double16": "float64", "float16": "float32"}
+    x, y = (np.arange(64).reshape(4, 16) + first for first in (1, 300))
+    x, y = x.astype(dtype[type_]), y.astype(dtype[type_])
+    pairs = np.zeros(4, [("a", x.dtype, 16), ("b", x.dtype, 16)])
+    pairs["a"], pairs["b"] = x + 1000, y + 2000
+    one, two, swapped = x.copy(), y.copy(), pairs.copy()
+    module = devmod.compile(
+        SWAP, "cuda -arch=compute_80", language="OpenCL C", defines={"T": type_}
+    )
+    part = devmod.Local(x.nbytes)
+    module["k"](one.ravel(), two.ravel(), part, swapped, grid=1, block=4)
+    np.testing.assert_array_equal(one, y)
+    np.testing.assert_array_equal(two, x)
+    np.testing.assert_array_equal(swapped["a"], pairs["b"])
+    np.testing.assert_array_equal(swapped["b"], pairs["a"])

@@ -13,6 +13,7 @@ from devmod_targets.authoring import CompileRequest, Payload, merge_declared, op
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
+from devmod_targets.cuda._loads import with_halves
 from devmod_targets.cuda._padding import with_padding
 from devmod_targets.cuda.signatures.declared import with_entry, with_shared_memory
 
@@ -60,7 +61,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
         # Clang's default is that of the CUDA on this machine, or PTX 4.2. A feature that is removed
         # leaves the lowest version of PTX that has the architecture.
         clang.append("--cuda-feature=-ptx42")
-    source = {"program.ll": request.data or with_padding(request.text).encode()}
+    source = {"program.ll": request.data or with_padding(with_halves(request.text)).encode()}
     arguments = [*clang, f"-march={arch}", *options, "program.ll", "-o", "program.ptx"]
     result = _run(request, arguments, source, "program.ptx")
     ptx = result.output.decode()
